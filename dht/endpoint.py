@@ -47,7 +47,7 @@ _CLASS_OF: Final[dict[type, str]] = {
     m.Rumour: "rumour",
     m.Offer: "rumour",
 }
-_GROWING: Final = frozenset((m.Rumour, m.MemberRecords, m.Owner))
+_GROWING: Final[frozenset[type]] = frozenset((m.Rumour, m.MemberRecords, m.Owner))
 
 
 @lru_cache(1 << 14)

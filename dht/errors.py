@@ -1,8 +1,6 @@
 """What can go wrong on the ring's way in and out?
 
 DhtError
-├── PeerError          the peer broke the rules
-│   └── WireError          its bytes are not what the protocol says
 └── WorldError         the world failed
     ├── TransportClosed    the socket is gone
     ├── RequestFailed      nobody answered in time, or the handshake failed
@@ -10,18 +8,6 @@ DhtError
 """
 
 from dht.core.errors import DhtError
-
-
-class PeerError(DhtError):
-    """A peer broke the rules."""
-
-
-class MalformedMessageError(PeerError):
-    """Bytes that are no message; `reason` is the word under which they are counted."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"not a message of the ring: {reason}")
-        self.reason = reason
 
 
 class DhtWorldError(DhtError):

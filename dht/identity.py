@@ -8,10 +8,10 @@ both.
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import replace
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
 from dht.core.handshake import is_signed, raw_public_key
 from dht.core.ids import NetworkId, PeerKey

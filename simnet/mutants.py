@@ -6,8 +6,10 @@ prints the table.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
+
+from msgspec.structs import replace
 
 from dht.core.ids import PeerKey, is_between
 from dht.core.machine import RingMachine

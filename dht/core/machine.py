@@ -11,10 +11,12 @@ sends raises: what breaks the rules is dropped and counted in `statistics()`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final, get_args
+
+from msgspec.structs import replace
 
 from dht.core import rules as bounds
 from dht.core.arcs import Arc

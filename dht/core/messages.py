@@ -1,19 +1,31 @@
 """What do peers say to each other?  Every message of the ring protocol, as frozen values.
 
-For the codec: every field is an int, bool, bytes, a tuple, or a value of `dht.core.records`; nothing else.
-Keys are 20 bytes, public keys 32, signatures 64.  `id` is an unsigned 64-bit number that the asker draws
-and the answer repeats; an answer is taken only from the peer that was asked.  `target` and `Contact.index`
-name virtual nodes of a host.  The limits below are part of the protocol: the decoder refuses more, the
-machine never makes more.  A message fits a datagram sealed (`dht.core.frames`).
+The tag of a class and the order of its fields are the wire's, and its bounds are part of the protocol: the decoder
+(`dht.wire`) refuses more, the machine never makes more.  Keys are 20 bytes, public keys 32, signatures 64.  `id`
+is a number that the asker draws and the answer repeats; an answer is taken only from the peer that was asked.
+`target` and `Contact.index` name virtual nodes of a host.  A message fits a datagram sealed (`dht.core.frames`).
 
 The peer at the other end is known from the session, not from the message: a message that names its `source`
 is dropped by the machine unless `source.peer` is the session's peer.
 """
 
-from dataclasses import dataclass
+from typing import Annotated
 
-from dht.core.ids import Key
-from dht.core.records import Contact, News, SignedRecord
+from msgspec import Meta, Struct
+
+from dht.core.ids import KEY_BYTES, Key
+from dht.core.records import (
+    U32,
+    Contact,
+    IndexField,
+    MaybePeer,
+    MaybeSignature,
+    News,
+    PortField,
+    SignatureField,
+    SignedRecord,
+    U32Field,
+)
 
 SUCCESSORS_MAX = 16  # r: 1.5e-5 that all die at once when half do (ring.md 3.7)
 HOLDERS_MAX = 6  # the owner and the 5 distinct hosts after it
@@ -24,197 +36,153 @@ MARKS_MAX = 100  # 8 B each, per OFFER
 BUCKETS = 256
 HAVE_MAX = 200  # fingerprints (4 B each) in one PULL
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ping:
-    id: int
+NewsField = Annotated[tuple[News, ...], Meta(max_length=NEWS_MAX)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pong:
-    id: int
+class _Message(Struct, array_like=True, frozen=True, kw_only=True):
+    id: Annotated[int, Meta(ge=0)]  # u64, the most that MessagePack has
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ack:
+class Ping(_Message, frozen=True, kw_only=True, tag=1):
+    """Are you there?"""
+
+
+class Pong(_Message, frozen=True, kw_only=True, tag=2):
+    """I am."""
+
+
+class Ack(_Message, frozen=True, kw_only=True, tag=3):
     """Taken: the answer to NOTIFY.  A rumour is repeated to others anyway and gets none."""
 
-    id: int
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetState:
+class GetState(_Message, frozen=True, kw_only=True, tag=4):
     """STATE, asked.  `known` is the version the asker already has of this virtual node, 0 for none (u32)."""
 
-    id: int
     source: Contact
-    target: int  # 0..63
-    known: int
+    target: IndexField
+    known: U32Field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeighbourState:
+class NeighbourState(_Message, frozen=True, kw_only=True, tag=5):
     """STATE, answered.  `version` (1..u32) grows with every change of what follows."""
 
-    id: int
-    version: int
+    version: Annotated[int, Meta(ge=1, lt=U32)]
     predecessor: Contact | None
-    successors: tuple[Contact, ...]  # 0..16, in ring order from the answering node, distinct hosts
+    successors: Annotated[tuple[Contact, ...], Meta(max_length=SUCCESSORS_MAX)]
+    """In ring order from the answering node, distinct hosts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unchanged:
+class Unchanged(_Message, frozen=True, kw_only=True, tag=6):
     """You have my current version."""
 
-    id: int
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Busy:
+class Busy(_Message, frozen=True, kw_only=True, tag=7):
     """A ring step of mine is waiting; ask again soon."""
 
-    id: int
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotMember:
+class NotMember(_Message, frozen=True, kw_only=True, tag=8):
     """I live, but that virtual node is in no ring."""
 
-    id: int
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notify:
+class Notify(_Message, frozen=True, kw_only=True, tag=9):
     """You are my first successor."""
 
-    id: int
     source: Contact
-    target: int
+    target: IndexField
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Find:
+class Find(_Message, frozen=True, kw_only=True, tag=10):
     """Who owns the key?  The asker takes every step itself."""
 
-    id: int
-    key: Key
+    key: Annotated[Key, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    id: int
-    holders: tuple[Contact, ...]  # 1..6 distinct hosts in ring order, the owner first
-    records: tuple[SignedRecord, ...]  # 0..4, of some of them
+class Owner(_Message, frozen=True, kw_only=True, tag=11):
+    holders: Annotated[tuple[Contact, ...], Meta(min_length=1, max_length=HOLDERS_MAX)]
+    """Distinct hosts in ring order, the owner first."""
+    records: Annotated[tuple[SignedRecord, ...], Meta(max_length=OWNER_RECORDS_MAX)]  # of some of them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Closer:
+class Closer(_Message, frozen=True, kw_only=True, tag=12):
     """NEXT: I do not know; these sit before the key, the closest first."""
 
-    id: int
-    contacts: tuple[Contact, ...]  # 0..3
+    contacts: Annotated[tuple[Contact, ...], Meta(max_length=CLOSER_MAX)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rumour:
-    id: int
-    news: tuple[News, ...]  # 1..7
+class Rumour(_Message, frozen=True, kw_only=True, tag=13):
+    news: NewsField
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Digest:
+class Digest(_Message, frozen=True, kw_only=True, tag=14):
     """The sum of every bucket of my membership table: what differs is then pulled, by both sides."""
 
-    id: int
     sums: tuple[int, ...]  # exactly 256, u32 each
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DigestDiffers:
-    id: int
+class DigestDiffers(_Message, frozen=True, kw_only=True, tag=15):
     buckets: tuple[int, ...]  # 0..256 numbers 0..255, ascending
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pull:
+class Pull(_Message, frozen=True, kw_only=True, tag=16):
     """Send me what you know in this bucket, except what has one of these fingerprints."""
 
-    id: int
-    bucket: int  # 0..255
-    after: bytes  # empty, or the public key after which to continue
+    bucket: Annotated[int, Meta(ge=0, lt=BUCKETS)]
+    after: MaybePeer  # empty, or the public key after which to continue
     have: tuple[int, ...]  # 0..200, u32 each
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberRecords:
-    id: int
-    news: tuple[News, ...]  # 0..7, ascending by public key
+class MemberRecords(_Message, frozen=True, kw_only=True, tag=17):
+    news: NewsField  # ascending by public key
     more: bool  # ask again after the last one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeRequest:
+class ProbeRequest(_Message, frozen=True, kw_only=True, tag=18):
     """Please ask this peer whether it lives: my own way to it may be broken."""
 
-    id: int
     target: Contact
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeReply:
-    id: int
+class ProbeReply(_Message, frozen=True, kw_only=True, tag=19):
     is_alive: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accuse:
+class Accuse(_Message, frozen=True, kw_only=True, tag=20):
     """I hold this peer for dead.  Sent to witnesses, who probe it and confirm or not, and to the suspect,
     who may refute.
     """
 
-    id: int
     suspect: Contact
-    incarnation: int
-    signature: bytes  # the sender's, 64
+    incarnation: U32Field
+    signature: SignatureField  # the sender's
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AliveVerdict:
+class AliveVerdict(_Message, frozen=True, kw_only=True, tag=21):
     """The witness's signature, or nothing when it does not agree (yet)."""
 
-    id: int
-    signature: bytes  # 64, or empty
+    signature: MaybeSignature
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DialBackRequest:
+class DialBackRequest(_Message, frozen=True, kw_only=True, tag=24):
     """Please send a nonce to this port of the address you see me at: could a stranger reach me?"""
 
-    id: int
-    port: int  # 1..65535
+    port: PortField
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DialBackReply:
-    id: int
+class DialBackReply(_Message, frozen=True, kw_only=True, tag=25):
     is_reached: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(_Message, frozen=True, kw_only=True, tag=26):
     """I have fresh news of these, each by its mark: the first 4 bytes of a public key, and the fingerprint of
     what is known of it.  Only who lacks some answers, by WANT.
     """
 
-    id: int
     marks: tuple[int, ...]  # 1..100, u64 each
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Want:
+class Want(_Message, frozen=True, kw_only=True, tag=27):
     """Send me, as RECORDS, your news of these that you offered."""
 
-    id: int
     marks: tuple[int, ...]  # 1..7, u64 each
 
 

@@ -1,8 +1,8 @@
 """Who is a peer, and where does it sit?  Contacts, records, deaths and departures, and the rules that make
 them valid.
 
-These are values without encoding: `dht.wire` turns them into bytes.  All fields are bytes, int, tuples or
-nested values of this module.  Two conventions keep the codec small and strangers honest:
+The order of the fields is that of the wire, and their bounds are what a stranger's bytes are held against
+(`dht.wire`); values of our own making are not checked.  Two conventions keep the codec small and strangers honest:
 
 * `Contact.position` is **not sent**: the decoder builds contacts with `Contact.at`, which computes the
   position from the address, so nobody can claim one.  (A record's positions follow from its first address
@@ -10,9 +10,10 @@ nested values of this module.  Two conventions keep the codec small and stranger
 * Signatures are made and checked outside, by a `Notary`, over the canonical encoding of the unsigned value.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, Self
+from typing import Annotated, Final, Protocol, Self
+
+from msgspec import Meta, Struct
 
 from dht.core.ids import (
     IPV4_BYTES,
@@ -34,27 +35,41 @@ RECORD_LIFE_S = 24 * 3600
 RECORD_REFRESH_S = 12 * 3600
 CLOCK_SKEW_S = 600  # a record may be issued that far in our future: twice the +-5 minutes that simnet tries
 U32 = 1 << 32
+SIGNATURE_BYTES = 64
 
 LEAF = 1  # flag: cannot be reached from outside, so it owns nothing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    host: bytes  # packed: 4 or 16 bytes
-    port: int  # 1..65535
+U32Field = Annotated[int, Meta(ge=0, lt=U32)]
+Seconds = Annotated[int, Meta(ge=0, lt=1 << 40)]
+PortField = Annotated[int, Meta(ge=1, lt=1 << 16)]
+SlotField = Annotated[int, Meta(ge=0, lt=SLOTS)]
+IndexField = Annotated[int, Meta(ge=0, lt=VIRTUAL_NODES_MAX)]
+HostField = Annotated[bytes, Meta(min_length=IPV4_BYTES, max_length=IPV6_BYTES)]  # packed: 4 or 16 bytes
+PeerField = Annotated[PeerKey, Meta(min_length=PEER_KEY_BYTES, max_length=PEER_KEY_BYTES)]
+SignatureField = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+MaybePeer = Annotated[bytes, Meta(max_length=PEER_KEY_BYTES)]  # or empty
+MaybeSignature = Annotated[bytes, Meta(max_length=SIGNATURE_BYTES)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Address(Struct, array_like=True, frozen=True, kw_only=True):
+    host: HostField
+    port: PortField
+
+
 class Contact:
     """How to reach one virtual node.  Two contacts are the same when they sit on the same point and speak
     for one peer.
     """
 
-    peer: PeerKey
-    address: Address
-    slot: int  # 0..7
-    index: int  # 0..63
-    position: Key  # derived, never sent
+    __slots__ = ("address", "index", "peer", "position", "slot")
+
+    def __init__(self, *, peer: PeerKey, address: Address, slot: int, index: int, position: Key) -> None:
+        self.peer: Final = peer
+        self.address: Final = address
+        self.slot: Final = slot  # 0..7
+        self.index: Final = index  # 0..63
+        self.position: Final = position  # derived, never sent
 
     @classmethod
     def at(cls, peer: PeerKey, address: Address, slot: int, index: int, id_check: IdCheck) -> Self:
@@ -69,50 +84,49 @@ class Contact:
     def __hash__(self) -> int:
         return hash(self.position)
 
+    def __repr__(self) -> str:
+        return f"Contact({self.peer.hex()[:16]} {self.address} {self.slot}/{self.index})"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerRecord:
+
+class PeerRecord(Struct, array_like=True, frozen=True, kw_only=True):
     """What a peer says of itself, unsigned.  The first address is the anchor of its positions."""
 
-    version: int  # RECORD_VERSION
-    network: NetworkId
-    peer: PeerKey
-    addresses: tuple[Address, ...]  # 1..4
-    slot: int  # 0..7
-    virtual_nodes: int  # 1..64
-    incarnation: int  # u32; only its owner raises it
-    issued_s: int  # seconds since the epoch
-    expires_s: int
-    flags: int  # u32, unknown bits are kept
-    previous: bytes = b""  # key rotation: the old public key, which signs too; else empty
+    version: Annotated[int, Meta(ge=0, le=255)]  # RECORD_VERSION
+    network: Annotated[NetworkId, Meta(min_length=NETWORK_ID_BYTES, max_length=NETWORK_ID_BYTES)]
+    peer: PeerField
+    addresses: Annotated[tuple[Address, ...], Meta(min_length=1, max_length=ADDRESSES_MAX)]
+    slot: SlotField
+    virtual_nodes: Annotated[int, Meta(ge=1, le=VIRTUAL_NODES_MAX)]
+    incarnation: U32Field  # only its owner raises it
+    issued_s: Seconds  # since the epoch
+    expires_s: Seconds
+    flags: U32Field  # unknown bits are kept
+    previous: MaybePeer = b""  # key rotation: the old public key, which signs too; else empty
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedRecord:
+class SignedRecord(Struct, array_like=True, frozen=True, kw_only=True, tag=1):
     record: PeerRecord
-    signature: bytes  # 64
-    previous_signature: bytes = b""  # 64 when record.previous is given, else empty
+    signature: SignatureField
+    previous_signature: MaybeSignature = b""  # when record.previous is given, else empty
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Death:
+class Death(Struct, array_like=True, frozen=True, kw_only=True, tag=2):
     """Two different hosts found the peer dead in this incarnation.  A record with a higher one refutes it."""
 
-    peer: PeerKey
-    incarnation: int
-    accuser: PeerKey
-    accuser_signature: bytes
-    confirmer: PeerKey
-    confirmer_signature: bytes
+    peer: PeerField
+    incarnation: U32Field
+    accuser: PeerField
+    accuser_signature: SignatureField
+    confirmer: PeerField
+    confirmer_signature: SignatureField
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Departure:
+class Departure(Struct, array_like=True, frozen=True, kw_only=True, tag=3):
     """A peer's own, signed goodbye: its positions are void up to and with this incarnation."""
 
-    peer: PeerKey
-    incarnation: int
-    signature: bytes
+    peer: PeerField
+    incarnation: U32Field
+    signature: SignatureField
 
 
 News = SignedRecord | Death | Departure  # what gossip carries

@@ -257,7 +257,7 @@ class SeatKeeper:
         contacts = tuple(self._around.contacts())
         seat = self.seat
         if seen_host is not None and self._is_address_guessed:
-            seat = replace(seat, address=replace(seat.address, host=seen_host))
+            seat = replace(seat, address=Address(host=seen_host, port=seat.address.port))
         if contacts and self._is_untested:
             # A leaf until others have reached us. Without contacts there is nobody to try it: we are a ring of one, or
             # there would never be a first member.
@@ -296,12 +296,12 @@ class SeatKeeper:
     def _seen_at(self, host: bytes) -> None:
         if self._is_address_guessed and host != self.seat.address.host:  # what the operator stated stays
             self._taken.clear()  # those peers are behind the old address
-            self._start_over(Reason.HOST, address=replace(self.seat.address, host=host))
+            self._start_over(Reason.HOST, address=Address(host=host, port=self.seat.address.port))
             self._orders.append(RetestReachability())
 
     def _found_port(self, port: int) -> None:
         if port != self.seat.address.port:
-            self._start_over(Reason.PORT, address=replace(self.seat.address, port=port))
+            self._start_over(Reason.PORT, address=Address(host=self.seat.address.host, port=port))
             self._orders.append(RetestReachability())
 
     def _found_standing(self, standing: Reachability) -> None:

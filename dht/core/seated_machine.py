@@ -10,9 +10,10 @@ machine that is gone, to test reachability again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Final
+
+from msgspec.structs import replace
 
 from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken
 from dht.core.ids import IdCheck

@@ -6,12 +6,12 @@ the running peer can renew the doubly signed record until the ring has taken it.
 itself has nobody to convince: it just gets a new key.
 """
 
-import dataclasses
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
 from dht.core.records import RECORD_LIFE_S, SignedRecord
 from dht.core.rules import KEY_TOMB_LIFE_S
@@ -58,9 +58,7 @@ def rotate(home: Home, passphrase: bytes | None, *, now_s: int) -> Rotation:
         signed = last_record(home)
         record = None
         if signed is not None and signed.record.peer == peer_key(old):
-            fresh = dataclasses.replace(
-                signed.record, issued_s=now_s, expires_s=now_s + RECORD_LIFE_S, previous=b""
-            )
+            fresh = replace(signed.record, issued_s=now_s, expires_s=now_s + RECORD_LIFE_S, previous=b"")
             record = rotation_record(old, new, fresh)
         write_durably(home.previous_key, key_to_pem(old, passphrase), mode=0o600)
         if record is not None:

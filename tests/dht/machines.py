@@ -1,8 +1,9 @@
 """One ring machine among peers that a test invents: whom it knows, and what they answer."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from random import Random
+
+from msgspec.structs import replace
 
 from dht.core.effects import Effect, Send
 from dht.core.ids import distance

@@ -4,6 +4,7 @@ from random import Random
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from dht.core import messages as m
 from dht.core.frames import Address as SocketAddress
@@ -79,8 +80,6 @@ def test_the_sender_of_a_message_is_the_key_of_its_session_at_its_address() -> N
 
 @pytest.mark.parametrize("fault", ["other key", "other network", "bad signature"])
 def test_a_record_that_does_not_belong_to_the_session_opens_none(fault: str) -> None:
-    from dataclasses import replace
-
     record = record_of("anna")
     bad = {
         "other key": sign_record(key_from("carl"), record_of("carl")),

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 import trio.testing
+from msgspec import structs
 
 from dht.core.ids import NetworkId
 from dht.core.records import Contact
@@ -135,7 +136,7 @@ async def test_first_contacts_are_those_given_then_those_remembered_then_the_loc
     finders = replace(finders_in(tmp_path, [("192.0.2.1", 1), ("192.0.2.2", 2)]), lan=Lan([("192.0.2.9", 9)]))
     async with opened("anna") as anna:
         remember(finders, anna.node.me)
-        own = Contact.at(anna.node.me.peer, replace(anna.address, port=1), 0, 0, "off").address
+        own = Contact.at(anna.node.me.peer, structs.replace(anna.address, port=1), 0, 0, "off").address
         found = [socket_address(a.host, a.port) for a in await first_contacts(finders, own)]
         assert found == [("192.0.2.1", 1), ("192.0.2.2", 2), endpoint_of(anna), ("192.0.2.9", 9)]
         found = [socket_address(a.host, a.port) for a in await first_contacts(finders, anna.address)]
@@ -153,7 +154,7 @@ async def test_a_record_is_valid_only_signed_and_of_our_network() -> None:
         assert (facts.network, facts.peer_id) == (NETWORK, anna.node.me.peer)
         assert facts.addresses == (endpoint_of(anna),)
         assert facts.first_position == anna.node.me.position
-        forged = replace(signed, signature=bytes(64))
+        forged = structs.replace(signed, signature=bytes(64))
         assert validate(encode_record(forged)) is None
         assert validate(encode_record(signed)[:-1]) is None
         assert anna.address.host == LOCALHOST

@@ -1,9 +1,8 @@
 """Keys, signatures and the rotation of a key."""
 
-from dataclasses import replace
-
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
 from dht.core.ids import NetworkId
 from dht.core.records import SignedRecord

@@ -1,9 +1,9 @@
 """A peer changes its key and keeps its place: what the others accept, once, and what they refuse."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from dht.core import rules as bounds
 from dht.core.effects import PeerChanged

@@ -1,7 +1,8 @@
 """The ring machine through the real codec, sealed: what one machine means is what the other one hears."""
 
-from dataclasses import replace
 from random import Random
+
+from msgspec.structs import replace
 
 from dht.core.effects import Send
 from dht.core.frames import Address as SocketAddress

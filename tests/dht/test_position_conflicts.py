@@ -1,7 +1,6 @@
 """One position, two claims: who has it, and how the other one learns that it must take another slot."""
 
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 import trio.testing
+from msgspec.structs import replace
 
 import dht.core.seat
 from dht.core import rules as bounds

@@ -1,10 +1,10 @@
 """What liars, forgers and flooders can do to one peer, and what they cannot."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from dht.core import rules as bounds
 from dht.core.effects import LookupDone, PeerChanged, Send

@@ -1,9 +1,9 @@
 """Transcripts: messages and time in, effects out, one operation each."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from dht.core.arcs import Arc
 from dht.core.effects import (
@@ -64,7 +64,7 @@ def signed(place: int, incarnation: int = int(NOW), **changes: object) -> Signed
         incarnation=incarnation,
         issued_s=int(NOW),
         expires_s=int(NOW) + 3600,
-        **changes,  # type: ignore[arg-type]  # a test's shorthand: names and values are given right below
+        **changes,
     )
     return SimulatedNotary(record.peer).sign_record(record)
 

@@ -1,9 +1,9 @@
 """The table of members: how it is paged, capped, sampled and cleared of the dead."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from dht.core import rules as bounds
 from dht.core.effects import Effect, PeerChanged, Send

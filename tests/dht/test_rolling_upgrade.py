@@ -5,10 +5,10 @@ gets all that `docs/protocol/ring.md` §8 lets a later release add, and is decod
 """
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from dht.core.effects import Effect, LookupDone
 from dht.core.ids import Key, PeerKey, key_from_number

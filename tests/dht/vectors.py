@@ -6,7 +6,8 @@ version.
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from dht.core import messages as m
 from dht.core.frames import Echo, Nonce

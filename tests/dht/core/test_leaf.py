@@ -1,7 +1,8 @@
 """A leaf owns nothing and stands at no position, yet it is known and finds its way."""
 
-from dataclasses import replace
 from random import Random
+
+from msgspec.structs import replace
 
 from dht.core.effects import LookupDone, Send
 from dht.core.ids import NetworkId, key_of

@@ -1,10 +1,10 @@
 """What a seat orders is done to the machine: real machines, nobody to talk to but each other."""
 
-from dataclasses import replace
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken, Send
 from dht.core.machine import RingMachine
@@ -114,7 +114,7 @@ def test_who_starts_over_joins_through_the_members_it_knew_and_then_through_thos
 
 
 def test_where_a_member_is_its_record_knows_better_than_who_gave_its_address() -> None:
-    moved = replace(ANNA, address=replace(ANNA.address, port=1))
+    moved = Contact.at(ANNA.peer, replace(ANNA.address, port=1), ANNA.slot, ANNA.index, "ip")
     seated = alone(moved)
     hear(seated, record_of(1))
     assert [contact.address for contact in seated.contacts()] == [ANNA.address]

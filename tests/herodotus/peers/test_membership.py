@@ -1,8 +1,7 @@
 """How settings, the last run and the router become what a peer says of itself."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from dht.core.messages import SUCCESSORS_MAX
 from dht.core.records import Address

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from dht.core.ids import key_of
 from dht.core.records import Address, Contact, PeerRecord, SignedRecord
