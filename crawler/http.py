@@ -20,7 +20,6 @@ from cachetools import LRUCache
 from crawler.connections import ConnectionEndedError, Limits, Opener, OriginConnection, OriginEndpoint, Pool
 from crawler.core.answers import AnswerReader, BadAnswerError
 from crawler.core.capture import (
-    REDIRECTS,
     Capture,
     FetchOutcome,
     MediaType,
@@ -28,12 +27,12 @@ from crawler.core.capture import (
     TlsFacts,
     Truncation,
     payload_digests,
+    redirect_target,
 )
 from crawler.core.errors import (
     FetchError,
     ForbiddenAddressError,
     MalformedResponseError,
-    MalformedUrlError,
     TooSlowError,
     UnreachableError,
     UnresolvableError,
@@ -212,7 +211,7 @@ class HttpFetcher:
             outcome=result,
             truncated=_TRUNCATIONS.get(outcome),
             mime=mime,
-            redirect_to=self._redirect_target(request.url, reader),
+            redirect_to=redirect_target(reader.status, reader.location, request.url, self._rules),
             via=request.via,
             tls=_tls_facts(connection.tls, certificate_error),
         )
@@ -268,14 +267,6 @@ class HttpFetcher:
         head = f"GET {target.path} HTTP/1.1\r\nHost: {target.authority}{self._fixed_head}"
         # Validators were read as Latin-1, so that every byte of them goes back as it came.
         return head.encode("utf-8", "surrogateescape") + f"{conditions}\r\n".encode("latin-1", "replace")
-
-    def _redirect_target(self, url: str, reader: AnswerReader) -> str | None:
-        if reader.status not in REDIRECTS or not reader.location:
-            return None
-        try:
-            return self._rules.canonical(reader.location, url)
-        except MalformedUrlError:
-            return None
 
 
 class _UnresolvedError(OSError):

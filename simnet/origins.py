@@ -13,7 +13,14 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from crawler.core.capture import REDIRECTS, Capture, FetchOutcome, MediaType, PayloadDigest, payload_digests
+from crawler.core.capture import (
+    Capture,
+    FetchOutcome,
+    MediaType,
+    PayloadDigest,
+    payload_digests,
+    redirect_target,
+)
 from crawler.core.urls import STANDARD, target_of
 from crawler.ports import FetchRequest, Skipped
 from simnet.web import Oracle, Web, WebRequest
@@ -198,9 +205,7 @@ def capture_of_response(
         remote_ip="",
         outcome=outcome,
         mime=mime,
-        redirect_to=STANDARD.canonical(location, request.url)
-        if location and response.status in REDIRECTS
-        else None,
+        redirect_to=redirect_target(response.status, location, request.url, STANDARD),
         via=request.via,
     )
 

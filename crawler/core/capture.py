@@ -22,7 +22,8 @@ from typing import NamedTuple, NewType
 import brotli
 import zstandard
 
-from crawler.core.urls import UrlKey, url_key
+from crawler.core.errors import MalformedUrlError
+from crawler.core.urls import UrlKey, UrlRules, url_key
 
 PayloadDigest = NewType("PayloadDigest", bytes)
 """SHA-256 of the payload: the body without transfer coding, with content coding (WARC 1.1, 5.9)."""
@@ -170,6 +171,16 @@ def _has_odd_line(head: bytes) -> bool:
 def _field(name: str) -> re.Pattern[bytes]:
     white = rb"[\t-\r\x1c- \x85\xa0]*"  # what str.strip() takes away
     return re.compile(rb"(?i)\n" + re.escape(name.encode()) + white + rb":([^\n]*)")
+
+
+def redirect_target(status: int, location: str | None, url: str, rules: UrlRules) -> str | None:
+    """Where the answer of a URL leads, when that is somewhere we could fetch."""
+    if status not in REDIRECTS or not location:
+        return None
+    try:
+        return rules.canonical(location, url)
+    except MalformedUrlError:
+        return None
 
 
 def payload_digests(body: bytes) -> tuple[PayloadDigest, bytes]:

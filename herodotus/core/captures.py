@@ -1,8 +1,7 @@
 """What does the archive receive, and what names it afterwards?
 
-A deposit is one exchange with an origin, in the words of a WARC record: the content, its time, and the digests that
-show whether the archive has it already. This module makes deposits from the crawler's captures and from foreign
-records, and writes them as records; `herodotus.store.intake` decides whether one is new.
+A deposit is a capture, from the crawler or from a record of anybody, with what only its record says.
+`herodotus.core.bundles` writes it as records; `herodotus.store.intake` decides whether it is new.
 
 Where on the ring does a URL lie? Everything kept about a URL is sorted and found by its position.
 """
@@ -11,11 +10,10 @@ import hashlib
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from crawler.core.capture import REDIRECTS, Capture, MediaType, PayloadDigest, payload_digests
-from crawler.core.errors import MalformedUrlError
-from crawler.core.urls import STANDARD, UrlRules, url_key
+from crawler.core.capture import Capture, PayloadDigest, payload_digests
+from crawler.core.urls import url_key
 from dht.core.ids import Key
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import (
@@ -185,12 +183,6 @@ def capture_of_record(
     )
 
 
-def split_http(block: bytes) -> tuple[bytes, bytes]:
-    """Head with its blank line, and body. A block without an end of head is all head."""
-    end = end_of_http_head(block, 0, len(block))
-    return block[:end], block[end:]
-
-
 def end_of_http_head(data: bytes, start: int, end: int) -> int:
     # As the crawler sees it: the lines of a head may end in either way, and in both.
     crlf = data.find(b"\n\r\n", start, end)
@@ -211,65 +203,6 @@ def parse_http_head(head: bytes) -> tuple[int, str]:
     return status, mime if _MIME.fullmatch(mime) else ""
 
 
-class RecordSource(Protocol):
-    """A capture's own record as it was written, and its companions. They are parsed on demand."""
-
-    @property
-    def record(self) -> WarcRecord: ...
-
-    @property
-    def companions(self) -> tuple[WarcRecord, ...]:
-        """Raises DamagedRecordError when they differ from the records as written."""
-        ...
-
-
-class StoredCapture:
-    """A capture as the archive gives it back: the payload, even if another record holds it, and the record as
-    written.
-
-    The body was checked against the digest. Most readers never need the record's other fields or the request: these
-    are parsed on demand.
-    """
-
-    __slots__ = ("_http", "_written", "body", "head", "id", "is_revisit", "url")
-
-    def __init__(
-        self, *, id_: CaptureId, url: str, is_revisit: bool, head: bytes, body: bytes, written: RecordSource
-    ) -> None:
-        self.id = id_
-        self.url = url
-        self.is_revisit = is_revisit
-        self.head = head
-        self.body = body
-        self._written = written
-        self._http: tuple[int, str] | None = None
-
-    @property
-    def record(self) -> WarcRecord:
-        return self._written.record
-
-    @property
-    def companions(self) -> tuple[WarcRecord, ...]:
-        return self._written.companions
-
-    @property
-    def time_s(self) -> int:
-        return self.id.time_s
-
-    @property
-    def status(self) -> int:
-        return self._parsed_head()[0]
-
-    @property
-    def mime(self) -> str:
-        return self._parsed_head()[1]
-
-    def _parsed_head(self) -> tuple[int, str]:
-        if self._http is None:
-            self._http = parse_http_head(self.head)
-        return self._http
-
-
 def payload_sha256(record: WarcRecord) -> bytes:
     """As the record states it; computed when a foreign record does not."""
     stated = record.get(PAYLOAD_SHA256) or record.get("WARC-Payload-Digest") or ""
@@ -283,8 +216,11 @@ def payload_sha256(record: WarcRecord) -> bytes:
 
 
 def split_payload(record: WarcRecord) -> tuple[bytes, bytes]:
-    content_type = (record.get("Content-Type") or "").lower()
-    return split_http(record.block) if content_type.startswith("application/http") else (b"", record.block)
+    """Head with its blank line, and body. A block without an end of head is all head."""
+    block = record.block
+    is_http = (record.get("Content-Type") or "").lower().startswith("application/http")
+    end = end_of_http_head(block, 0, len(block)) if is_http else 0
+    return block[:end], block[end:]
 
 
 def id_of_record(record: WarcRecord) -> CaptureId:
@@ -313,21 +249,3 @@ def format_unchanged_visit(url: str, time_s: int, original: Original, sha1: str 
     if sha1 is not None:
         fields.append(("WARC-Payload-Digest", sha1))
     return format_record(fields, b"")
-
-
-def capture_of(stored: StoredCapture, rules: UrlRules = STANDARD) -> Capture:
-    """A capture as the crawler would have made it, as far as its record tells."""
-    capture = capture_of_record(stored.record, stored.url, stored.head, stored.body, stored.id.digest)
-    return _with_derived(capture, rules)
-
-
-def _with_derived(capture: Capture, rules: UrlRules) -> Capture:
-    """Media type and redirect target follow from the head."""
-    location = capture.header("Location") if capture.status in REDIRECTS else None
-    target = None
-    if location:
-        try:
-            target = rules.canonical(location, capture.url)
-        except MalformedUrlError:
-            target = None
-    return replace(capture, mime=MediaType.of(capture.header("Content-Type")).mime, redirect_to=target)

@@ -57,6 +57,10 @@ class FilePlace(NamedTuple):
     length: int
     skip: int = 0
 
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
 
 class IndexEntry(NamedTuple):
     place: FilePlace

@@ -36,7 +36,7 @@ from crawler.steward import LocalSteward
 from crawler.worker import Crawler, WorkerSettings
 from herodotus import __version__
 from herodotus.core.bundles import Visit
-from herodotus.core.captures import Deposit, capture_of
+from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
 from herodotus.core.ports import Workers
@@ -70,7 +70,7 @@ class ArchiveSink:
         stored = await self._store.newest(url, int(self._wall_clock()) + 1)
         if stored is None or stored.time_s < since:
             return None
-        return capture_of(stored, self._rules)
+        return stored.as_capture(self._rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
-from herodotus.core.captures import StoredCapture
 from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.replay import NEWER_MARK, Flag, HolderNote, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
@@ -47,7 +46,7 @@ from herodotus.portal.targets import (
     spellings,
     unescaped,
 )
-from herodotus.store import Version
+from herodotus.store import StoredCapture, Version
 
 T = TypeVar("T")
 

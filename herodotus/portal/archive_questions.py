@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from cachetools import LRUCache
 
-from herodotus.core.captures import StoredCapture
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import address_key
 from herodotus.core.ports import Lane, Workers
@@ -32,7 +31,7 @@ from herodotus.portal.cdx import (
     thinned,
 )
 from herodotus.portal.targets import Moment, choose
-from herodotus.store import Around, Catalogue, Version
+from herodotus.store import Around, Catalogue, StoredCapture, Version
 
 READING = Lane("portal readers", 4)
 WAITING_MAX = 256

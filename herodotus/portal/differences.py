@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from markupsafe import escape
 
-from herodotus.core.captures import StoredCapture
 from herodotus.core.difference import Change, EqualRun, difference, lines_of, word_difference
 from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.readable import READ_BYTES_MAX, readable_text
@@ -28,7 +27,7 @@ from herodotus.portal.rendering import not_archived_page, render
 from herodotus.portal.replay import payload_of
 from herodotus.portal.request import Request
 from herodotus.portal.targets import BadTargetError, Moment, TargetKind, parse_web_target, spellings
-from herodotus.store import Catalogue
+from herodotus.store import Catalogue, StoredCapture
 
 CONTEXT_LINES = 3
 ROWS_MAX = 2_000

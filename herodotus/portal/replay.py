@@ -23,7 +23,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from crawler.core.capture import decoded
-from herodotus.core.captures import HTTP_HEAD_BYTES_MAX, StoredCapture
+from herodotus.core.captures import HTTP_HEAD_BYTES_MAX
 from herodotus.core.chunked import dechunked
 from herodotus.core.errors import SettingError
 from herodotus.core.replay import (
@@ -58,6 +58,7 @@ from herodotus.portal.answer import Answer
 from herodotus.portal.archive_questions import Chosen
 from herodotus.portal.memento import Places, header_url, memento_links, memento_path
 from herodotus.portal.targets import http_date
+from herodotus.store import StoredCapture
 
 DECODED_BYTES_MAX = 128 * 1024 * 1024  # no record holds more
 Fields = list[tuple[str, str]]

@@ -29,6 +29,7 @@ from herodotus.store.reader import Around, Version
 from herodotus.store.settings import ArchiveSettings, archive_settings
 from herodotus.store.slices import LocalStorage, add_slice, archive_at
 from herodotus.store.store import Acknowledge, DiskStore, Page, Stored, open_store
+from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
 from herodotus.store.survey import Property, Span, Tally, tally_key
 from herodotus.store.threads import ThreadWorkers
@@ -62,6 +63,7 @@ __all__ = [
     "StoreOutcome",
     "StoreWorld",
     "Stored",
+    "StoredCapture",
     "Stream",
     "Stretch",
     "Taken",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from herodotus.core.captures import StoredCapture, position_of
+from herodotus.core.captures import position_of
 from herodotus.core.errors import DamagedRecordError
 from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, decode_entry, url_prefix
 from herodotus.store.engine import Archive
@@ -19,7 +19,7 @@ from herodotus.store.reader import (
     before_s,
     last_visit_s,
 )
-from herodotus.store.stored_records import MemberCache
+from herodotus.store.stored_records import MemberCache, StoredCapture
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
 from herodotus.store.survey import (
     ArchiveSurvey,

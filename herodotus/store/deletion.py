@@ -11,12 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import islice, pairwise
 
-from herodotus.core.captures import (
-    CaptureId,
-    Deposit,
-    StoredCapture,
-    deposit_of_record,
-)
+from herodotus.core.captures import CaptureId
 from herodotus.core.errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.index_rows import (
     CAPTURE,
@@ -31,7 +26,8 @@ from herodotus.core.index_rows import (
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake, compress_bundle
 from herodotus.store.log import NewCapture, NewTombstones
-from herodotus.store.reader import Reader, original_of
+from herodotus.store.reader import Reader
+from herodotus.store.stored_records import StoredCapture
 
 TOMBSTONES_PER_RECORD = 1_000
 """They are flushed and indexed under one lock: others wait a tenth of a second at most."""
@@ -105,22 +101,18 @@ def _bereaved(
     heir = _heir(reader, bucket, digest, victims)
     if heir is None:
         return
-    capture, deposit = heir
-    original = original_of(capture.record, capture.id, len(capture.body))
-    if capture.is_revisit:
-        original = original._replace(record_id=deposit.record_id)
-        yield _rewritten(reader, capture.id, RowKind.BODY, compress_bundle(deposit, None))
+    original = heir.as_original()
+    if heir.is_revisit:
+        yield _rewritten(reader, heir.id, RowKind.BODY, compress_bundle(heir.as_deposit(), None))
     for id_, kind in reader.named_by_payload(bucket, digest):
-        if kind is RowKind.BODY or id_ in victims or id_ == capture.id or reader.has_original(id_, victims):
+        if kind is RowKind.BODY or id_ in victims or id_ == heir.id or reader.has_original(id_, victims):
             continue
         other = _readable(reader, id_)
         if other is not None:
-            yield _rewritten(reader, id_, RowKind.REVISIT, compress_bundle(other[1], original))
+            yield _rewritten(reader, id_, RowKind.REVISIT, compress_bundle(other.as_deposit(), original))
 
 
-def _heir(
-    reader: Reader, bucket: int, digest: bytes, victims: Collection[CaptureId]
-) -> tuple[StoredCapture, Deposit] | None:
+def _heir(reader: Reader, bucket: int, digest: bytes, victims: Collection[CaptureId]) -> StoredCapture | None:
     """Another that has the body already, or the oldest that can be given it. None when nothing is left that could
     move, as the body is damaged."""
     for id_, kind in reader.named_by_payload(bucket, digest):
@@ -132,12 +124,15 @@ def _heir(
     return next((found for id_ in oldest_first if (found := _readable(reader, id_)) is not None), None)
 
 
-def _readable(reader: Reader, id_: CaptureId) -> tuple[StoredCapture, Deposit] | None:
+def _readable(reader: Reader, id_: CaptureId) -> StoredCapture | None:
+    """With all that belongs to it."""
     try:
         capture = reader.read(id_)
-        return None if capture is None else (capture, deposit_of_stored(capture))
+        if capture is not None:
+            _ = capture.companions
     except DamagedRecordError:
         return None
+    return capture
 
 
 def _rewritten(reader: Reader, id_: CaptureId, kind: RowKind, members: tuple[bytes, ...]) -> NewCapture:
@@ -150,17 +145,9 @@ def _age(id_: CaptureId) -> tuple[int, bytes]:
     return id_.time_s, id_.key
 
 
-def deposit_of_stored(capture: StoredCapture) -> Deposit:
-    """A deposit with the whole body, as for a new capture: for other archives, and for revisits whose original
-    goes."""
-    # Reading checked the body against the digest; a forged one must keep its stated digest.
-    content, sha256 = (capture.head, capture.body), capture.id.digest
-    return deposit_of_record(capture.record, capture.url, capture.companions, content=content, sha256=sha256)
-
-
 def as_warc(capture: StoredCapture) -> bytes:
     """Whole in itself, also where the archive has the body in another record."""
-    return b"".join(compress_bundle(deposit_of_stored(capture), None))
+    return b"".join(compress_bundle(capture.as_deposit(), None))
 
 
 def expunge(archive: Archive, intake: Intake, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:

@@ -12,11 +12,12 @@ from enum import Enum
 from typing import Protocol
 
 from herodotus.core.bundles import Visit
-from herodotus.core.captures import CaptureId, Deposit, Mode, StoredCapture
+from herodotus.core.captures import CaptureId, Deposit, Mode
 from herodotus.core.signatures import Proof
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.reader import Around, Version
 from herodotus.store.store import STREAM_PAGE, Acknowledge, Page, Stored
+from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
 from herodotus.store.survey import Property, Span, Tally
 

@@ -11,7 +11,7 @@ body, is assembled. No parcel is trusted: `unpacked` checks every digest.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from herodotus.core.bundles import format_foreign_companion
 from herodotus.core.captures import CaptureId, Deposit, deposit_of_record, payload_sha256
@@ -30,9 +30,9 @@ from herodotus.core.index_rows import (
     payload_key,
 )
 from herodotus.core.reconciliation import keys_of_member, member_of
-from herodotus.core.signatures import SIGNATURE, VERSIONS_MAX, Proof, prove, voucher_in
+from herodotus.core.signatures import VERSIONS_MAX, Proof, prove
 from herodotus.core.warc import WarcRecord, check_block, split_records
-from herodotus.store.deletion import TOMBSTONES_PER_RECORD, delete, deposit_of_stored, move_bodies
+from herodotus.store.deletion import TOMBSTONES_PER_RECORD, delete, move_bodies
 from herodotus.store.engine import Archive
 from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, Taken
 from herodotus.store.index import IndexBatch
@@ -106,7 +106,7 @@ def _parcel(archive: Archive, key: bytes, value: bytes, sign: Sign) -> Parcel | 
     capture = Reader(archive).try_read(key, value)
     if capture is None:
         return None
-    deposit = deposit_of_stored(capture)
+    deposit = capture.as_deposit()
     vouched = sign(deposit)
     data = _as_it_lies(archive, key) if vouched is deposit and not capture.is_revisit else None
     if data is None:
@@ -383,11 +383,6 @@ def _proofs(archive: Archive, member: bytes, nonce: bytes) -> list[Proof]:
     return found
 
 
-class _Vouched(NamedTuple):
-    id: CaptureId
-    voucher: str
-
-
 def _is_disputed(archive: Archive, deposit: Deposit) -> bool:
     """Does somebody else vouch for another content of that day? Most days have one capture: then nothing is read."""
     start, end = keys_of_member(member_of(capture_key(deposit.id)))
@@ -395,8 +390,7 @@ def _is_disputed(archive: Archive, deposit: Deposit) -> bool:
     if len(entries) < 2:
         return False
     of_day = (Reader(archive).try_read(key, value) for key, value in entries)
-    vouched = [_Vouched(one.id, voucher_in(one.record.get(SIGNATURE))) for one in of_day if one is not None]
-    return deposit.id in disputed(vouched)
+    return deposit.id in disputed(one for one in of_day if one is not None)
 
 
 def _broken(archive: Archive, noted: int, known: Iterable[bytes], *, may_scan: bool, most: int) -> Broken:

@@ -18,7 +18,6 @@ import anyio.to_thread
 
 from crawler.core.errors import MalformedUrlError
 from crawler.core.urls import canonical
-from herodotus.core.captures import StoredCapture
 from herodotus.core.disputes import disputed
 from herodotus.core.errors import ArchiveError
 from herodotus.core.orders import (
@@ -42,6 +41,7 @@ from herodotus.store.import_orders import ImportProgress, take_in
 from herodotus.store.reader import Version
 from herodotus.store.removal import RemovalReport, erase, remove_host, remove_pages
 from herodotus.store.store import DiskStore
+from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Query
 from herodotus.store.verification import Verification, verify
 from herodotus.store.wacz import export_wacz

@@ -9,13 +9,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from herodotus.core.captures import (
-    CaptureId,
-    Original,
-    StoredCapture,
-    parse_http_head,
-    position_of,
-)
+from herodotus.core.captures import CaptureId, Original, position_of
 from herodotus.core.errors import DamagedRecordError
 from herodotus.core.index_rows import (
     ADDRESS,
@@ -38,10 +32,9 @@ from herodotus.core.index_rows import (
     url_of_address,
     url_prefix,
 )
-from herodotus.core.signatures import SIGNATURE, voucher_in
-from herodotus.core.warc import TIME_MAX_S, WarcRecord, parse_date
+from herodotus.core.warc import TIME_MAX_S
 from herodotus.store.engine import Archive
-from herodotus.store.stored_records import MemberCache, Seen, StoredRecords
+from herodotus.store.stored_records import MemberCache, StoredCapture
 
 MOVES_MAX = 5  # sealing and compaction take longer than a read, so one is enough; five is certain
 HISTORY_MAX = 100_000  # some 40 MB; larger histories are read by spans of time
@@ -109,28 +102,23 @@ class Reader:
 
     def version_at(self, url: str, key: bytes, value: bytes, cache: MemberCache) -> Version | None:
         """None where it is damaged, gone meanwhile, or of another URL."""
-        written = self._written_at(key, value, cache)
-        seen = None if written is None else self._try_seen(written)
-        if written is None or seen is None or seen.url != url:
+        capture = self._at(key, value, cache)
+        if capture is None or capture.url != url:
             return None
-        return self._version(key, written, seen)
-
-    def _version(self, key: bytes, written: StoredRecords, seen: Seen) -> Version:
         data = self._archive.index.get(family_key(VISITS, key))
         visits = decode_visits(data) if data is not None else None
-        status, mime = parse_http_head(seen.head)
         return Version(
-            id=seen.id,
-            url=seen.url,
-            status=status,
-            mime=mime or (written.record.get("Content-Type") or "" if not seen.head else ""),
-            size=len(seen.body),
-            is_revisit=seen.is_revisit,
+            id=capture.id,
+            url=capture.url,
+            status=capture.status,
+            mime=capture.media_type,
+            size=len(capture.body),
+            is_revisit=capture.is_revisit,
             visits=0 if visits is None else visits.count,
             last_seen_s=max(time_of(key), 0 if visits is None else visits.last_s),
-            sha1=seen.sha1 or "",
-            stored_bytes=written.place.length,
-            voucher=voucher_in(written.record.get(SIGNATURE)),
+            sha1=capture.sha1 or "",
+            stored_bytes=capture.place.length,
+            voucher=capture.voucher,
         )
 
     def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:
@@ -153,18 +141,8 @@ class Reader:
     def has_original(self, id_: CaptureId, leaving: Container[CaptureId]) -> bool:
         """Whether this revisit's original is here and stays."""
         value = self._archive.index.get(capture_key(id_))
-        written = (
-            None
-            if value is None
-            else self._written_at(capture_key(id_), value, MemberCache(self._archive.files))
-        )
-        if written is None:
-            return False
-        try:
-            original = _named_original(written.record, id_)
-        except DamagedRecordError as error:
-            self._note(written.place, error)
-            return False
+        revisit = None if value is None else self._at(capture_key(id_), value)
+        original = None if revisit is None else revisit.named_original()
         found = None if original is None else self.find(original)
         return found is not None and found.kind is RowKind.BODY and original not in leaving
 
@@ -182,31 +160,21 @@ class Reader:
                 at = after(url)
 
     def id_at(self, key: bytes, value: bytes) -> CaptureId | None:
-        seen = self._seen_at(key, value)
-        return None if seen is None else seen.id
+        capture = self._at(key, value)
+        return None if capture is None else capture.id
 
     def named_at(self, key: bytes, value: bytes) -> tuple[CaptureId, str] | None:
         """With its URL."""
-        seen = self._seen_at(key, value)
-        return None if seen is None else (seen.id, seen.url)
+        capture = self._at(key, value)
+        return None if capture is None else (capture.id, capture.url)
 
-    def _seen_at(self, key: bytes, value: bytes) -> Seen | None:
-        written = self._written_at(key, value, MemberCache(self._archive.files))
-        return None if written is None else self._try_seen(written)
-
-    def _try_seen(self, written: StoredRecords) -> Seen | None:
-        try:
-            return written.seen()
-        except DamagedRecordError as error:
-            self._note(written.place, error)
-            return None
-
-    def _written_at(self, key: bytes, value: bytes, cache: MemberCache) -> StoredRecords | None:
-        """None when it is damaged, which is noted, or was deleted meanwhile."""
+    def _at(self, key: bytes, value: bytes, cache: MemberCache | None = None) -> StoredCapture | None:
+        """As it was written. None when it is damaged, which is noted, or was deleted meanwhile."""
+        cache = cache or MemberCache(self._archive.files)
         entry = decode_entry(value)
         for _ in range(MOVES_MAX):
             try:
-                return cache.written(entry.place)
+                return cache.capture(entry.place)
             except DamagedRecordError as error:
                 self._note(entry.place, error)
                 return None
@@ -257,48 +225,42 @@ class Reader:
 
     def read_entry(self, entry: IndexEntry, cache: MemberCache | None = None) -> StoredCapture:
         try:
-            return self.complete((cache or MemberCache(self._archive.files)).written(entry.place))
+            return self._complete((cache or MemberCache(self._archive.files)).capture(entry.place))
         except DamagedRecordError as error:
             self._note(entry.place, error)
             raise
 
-    def complete(self, written: StoredRecords) -> StoredCapture:
-        seen = written.seen()
-        body = seen.body
-        if seen.is_revisit:
-            body = self._body_of_original(written.record, seen.id)
-        elif self._archive.digest_of(body) != seen.id.digest:
-            raise DamagedRecordError(seen.url, 0, "the payload does not match its digest")
-        return StoredCapture(
-            id_=seen.id, url=seen.url, is_revisit=seen.is_revisit, head=seen.head, body=body, written=written
-        )
+    def _complete(self, capture: StoredCapture) -> StoredCapture:
+        if capture.is_revisit:
+            capture.body = self._body_of_original(capture)
+        elif self._archive.digest_of(capture.body) != capture.id.digest:
+            raise DamagedRecordError(capture.url, 0, "the payload does not match its digest")
+        return capture
 
-    def _body_of_original(self, record: WarcRecord, id_: CaptureId) -> bytes:
-        for original in self._possible_originals(record, id_):
-            if self._archive.digest_of(original.body) == id_.digest:
+    def _body_of_original(self, revisit: StoredCapture) -> bytes:
+        for original in self._possible_originals(revisit):
+            if self._archive.digest_of(original.body) == revisit.id.digest:
                 return original.body
-        raise DamagedRecordError(record.url or "", 0, "the original of this revisit is not here")
+        raise DamagedRecordError(revisit.url, 0, "the original of this revisit is not here")
 
-    def _possible_originals(self, record: WarcRecord, id_: CaptureId) -> Iterator[Seen]:
+    def _possible_originals(self, revisit: StoredCapture) -> Iterator[StoredCapture]:
         """The one that is named, then any other that has the body."""
-        original = _named_original(record, id_)
+        original = revisit.named_original()
         if original is not None:
             key = capture_key(original)
             value = self._archive.index.get(key)
             if value is not None:
-                named = self._seen_at(key, value)
+                named = self._at(key, value)
                 if named is not None and not named.is_revisit:
                     yield named
-        for _, seen in self._bodies(bucket_of(id_.key), id_.digest):
-            yield seen
+        yield from self._bodies(bucket_of(revisit.id.key), revisit.id.digest)
 
-    def _bodies(self, bucket: int, digest: bytes) -> Iterator[tuple[StoredRecords, Seen]]:
+    def _bodies(self, bucket: int, digest: bytes) -> Iterator[StoredCapture]:
         for key, value in self.entries_of_payload(bucket, digest):
             if decode_entry(value).kind is RowKind.BODY:
-                written = self._written_at(key, value, MemberCache(self._archive.files))
-                seen = None if written is None else self._try_seen(written)
-                if written is not None and seen is not None and not seen.is_revisit:
-                    yield written, seen
+                capture = self._at(key, value)
+                if capture is not None and not capture.is_revisit:
+                    yield capture
 
     def original(
         self,
@@ -309,27 +271,14 @@ class Reader:
         leaving: Container[CaptureId] = frozenset(),
     ) -> Original | None:
         """A capture with this payload in the bucket that stays; with a body given, every byte of it is compared."""
-        for written, seen in self._bodies(bucket, digest):
-            is_same = seen.id.digest == digest and len(seen.body) == size
-            if is_same and seen.id not in leaving and (body is None or seen.body == body):
-                return original_of(written.record, seen.id, size)
+        for capture in self._bodies(bucket, digest):
+            is_same = capture.id.digest == digest and len(capture.body) == size
+            if is_same and capture.id not in leaving and (body is None or capture.body == body):
+                return capture.as_original()
         return None
 
     def _note(self, place: FilePlace, error: Exception) -> None:
         self._archive.note_damage(place.file, place.offset, str(error))
-
-
-def original_of(record: WarcRecord, id_: CaptureId, size: int) -> Original:
-    return Original(
-        url=record.url or "", time_s=id_.time_s, digest=id_.digest, size=size, record_id=record.record_id
-    )
-
-
-def _named_original(record: WarcRecord, id_: CaptureId) -> CaptureId | None:
-    url, date = record.get("WARC-Refers-To-Target-URI"), record.get("WARC-Refers-To-Date")
-    if url is None or date is None:
-        return None
-    return CaptureId(key=position_of(url), time_s=parse_date(date), digest=id_.digest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

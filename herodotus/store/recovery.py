@@ -14,7 +14,6 @@ from herodotus.core.errors import MalformedRecordError, UnusableArchiveError
 from herodotus.core.index_rows import (
     AUXILIARY,
     CAPTURE,
-    FilePlace,
     IndexEntry,
     RowKind,
     after,
@@ -41,7 +40,8 @@ from herodotus.store.index import IndexBatch
 from herodotus.store.journal import settle_journals
 from herodotus.store.notes import note_at, note_places
 from herodotus.store.resync import Search
-from herodotus.store.scan import Bundle, ScanProgress, scan_bundles
+from herodotus.store.scan import ScanProgress, StoredNote, scan_file
+from herodotus.store.stored_records import StoredCapture
 
 logger = logging.getLogger(__name__)
 
@@ -234,12 +234,11 @@ class _Indexing:
         # records in it and no more; to stop at the first would give up all that was written after it.
         size = self.archive.files.size(self.number)
         progress = ScanProgress()
-        dictionary = self.archive.files.dictionary(self.number)
         search = Search(self.archive.files, self.number)
         while True:
             try:
-                for bundle in scan_bundles(self._read_at, start, size, progress, dictionary=dictionary):
-                    self._apply(bundle)
+                for found in scan_file(self.archive.files, self.number, start, size, progress):
+                    self._apply(found)
                 break
             except MalformedRecordError as error:
                 following = search.next_whole(progress.whole_to + 1, size)
@@ -257,41 +256,36 @@ class _Indexing:
         assert progress.whole_to <= size
         return progress.whole_to
 
-    def _read_at(self, offset: int, length: int) -> bytes:
-        return self.archive.files.read_at(self.number, offset, length)
-
-    def _apply(self, bundle: Bundle) -> None:
-        if bundle.id is not None:
-            self._apply_capture(bundle)
-        elif bundle.record.get("Content-Type") == VISITS_TYPE:
-            self._apply_visits(bundle)
+    def _apply(self, found: StoredCapture | StoredNote) -> None:
+        if isinstance(found, StoredCapture):
+            self._apply_capture(found)
+        elif found.record.get("Content-Type") == VISITS_TYPE:
+            self._apply_visits(found)
         else:
-            self.archive.put_tombstones(
-                self.batch, parse_tombstones(bundle.record), self.number, bundle.offset
-            )
+            ids = parse_tombstones(found.record)
+            self.archive.put_tombstones(self.batch, ids, self.number, found.place.offset)
             self._write()  # what follows must see it
         if len(self.batch.changes) > BATCH_CHANGES_MAX:
             self._write()
 
-    def _apply_visits(self, bundle: Bundle) -> None:
+    def _apply_visits(self, note: StoredNote) -> None:
+        offset = note.place.offset
         if self.counting is not None:
             try:
-                self.counting.visits += parse_visits(bundle.record)
+                self.counting.visits += parse_visits(note.record)
             except MalformedRecordError as error:
-                self.archive.note_damage(self.number, bundle.offset, error.reason)
+                self.archive.note_damage(self.number, offset, error.reason)
                 return
-        self.batch.put(auxiliary_key(self.number, bundle.offset))
+        self.batch.put(auxiliary_key(self.number, offset))
         if self.counting is not None and len(self.counting.visits) > VISITS_AT_ONCE:
             self._write()
-            self.archive.finish(self.counting, (self.number, bundle.end))
+            self.archive.finish(self.counting, (self.number, note.place.end))
             self.counting.visits.clear()
 
-    def _apply_capture(self, bundle: Bundle) -> None:
-        assert bundle.id is not None
-        place = FilePlace(self.number, bundle.offset, bundle.length, bundle.skip)
-        arrival = arrival_of(self.number, bundle.offset)
+    def _apply_capture(self, capture: StoredCapture) -> None:
+        arrival = arrival_of(self.number, capture.place.offset)
         self.archive.counters.recovered += 1
-        known = self.archive.index.get(capture_key(bundle.id))
+        known = self.archive.index.get(capture_key(capture.id))
         if known is not None:
             # It was sealed into this file, or written again when its original was deleted: it arrived before.
             entry = decode_entry(known)
@@ -299,12 +293,12 @@ class _Indexing:
             is_older = self.is_segment and entry.place.file > self.number
             # A capture gets the body of an original that goes, and never loses it again. References are older, wherever
             # they lie. Rewriting without the slice that has the body may have given it a higher number.
-            is_superseded = is_older if entry.kind is bundle.kind else entry.kind is RowKind.BODY
+            is_superseded = is_older if entry.kind is capture.kind else entry.kind is RowKind.BODY
             if is_there and is_superseded:
                 return
             arrival = entry.arrival
-        entry = IndexEntry(place=place, kind=bundle.kind, arrival=arrival)
-        self.archive.put(self.batch, bundle.id, entry, url=bundle.record.url or "")
+        entry = IndexEntry(place=capture.place, kind=capture.kind, arrival=arrival)
+        self.archive.put(self.batch, capture.id, entry, url=capture.url)
 
     def _write(self) -> None:
         self.archive.write(self.batch)

@@ -17,7 +17,7 @@ from herodotus.core.layout import CDXJ_BYTES_MAX
 from herodotus.store.disk import read_file
 from herodotus.store.files import PIECE_BYTES, Files
 from herodotus.store.members import MEMBER_BYTES_MAX, decode_member, decoded_sizes, first_bytes
-from herodotus.store.scan import scan_bundles
+from herodotus.store.scan import scan_file
 
 SEARCH_BYTES_MAX = 4 * 1024 * 1024 * 1024
 """Read and decoded in one file: seconds. A random file of 256 MB holds 16 false numbers."""
@@ -107,8 +107,8 @@ class Search:
             return False
         self._spent += size  # decoded once more
         try:
-            bundles = scan_bundles(self._read_at, offset, end, dictionary=self._dictionary)
-            return next(bundles, None) is not None
+            found = scan_file(self._files, self._number, offset, end, read_at=self._read_at)
+            return next(found, None) is not None
         except MalformedRecordError:
             return False
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, islice
 
-from herodotus.core.captures import parse_http_head
 from herodotus.core.cdxj import mime_of_line
 from herodotus.core.errors import DamagedRecordError, IndexFailedError, StoreRefusedError, UpkeepStoppedError
 from herodotus.core.index_rows import (
@@ -270,21 +269,15 @@ class _Merge:
     def _read(self, standing: Standing, codec: Compression) -> Moving | None:
         key, value, entry = standing
         try:
-            written = self._cache.written(entry.place)
-            seen = written.seen()
-            parts = tuple(written.parts())
+            capture = self._cache.capture(entry.place)
+            parts = tuple(capture.parts())
             is_gzip = self._files.catalogue[entry.place.file].name.codec is Compression.GZIP
             packed = self._files.read(entry.place) if is_gzip and codec is Compression.GZIP else None
-            status, mime = parse_http_head(seen.head)
-            if not seen.head:
-                mime = (written.record.get("Content-Type") or "").partition(";")[0].lower()
         except DamagedRecordError as error:
             self._archive.note_damage(entry.place.file, entry.place.offset, error.reason)
             self._skipped += 1
             return None
-        return Moving(
-            key=key, value=value, entry=entry, seen=seen, mime=mime, status=status, parts=parts, packed=packed
-        )
+        return Moving(key=key, value=value, entry=entry, capture=capture, parts=parts, packed=packed)
 
     # -- what comes out -----------------------------------------------------------------------------------
 

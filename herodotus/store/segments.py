@@ -25,7 +25,7 @@ from herodotus.store.files import Files
 from herodotus.store.journal import PART
 from herodotus.store.log import format_warcinfo
 from herodotus.store.members import Dictionary, gzip_member, gzip_stored, member_of_codec, zstd_frame
-from herodotus.store.stored_records import Seen
+from herodotus.store.stored_records import StoredCapture
 
 PACK_VERSIONS_MAX = 16
 PACK_BYTES_MAX = 256 * 1024
@@ -42,13 +42,15 @@ class Moving:
     key: bytes
     value: bytes
     entry: IndexEntry
-    seen: Seen
-    mime: str
-    """As declared, in lower case; of the record when there is no HTTP head."""
-    status: int
+    capture: StoredCapture
     parts: tuple[bytes, ...]
     packed: bytes | None
     """Its members, if they can be copied unchanged."""
+
+    @property
+    def mime(self) -> str:
+        """In lower case."""
+        return self.capture.media_type.partition(";")[0].lower()
 
     @property
     def size(self) -> int:
@@ -142,12 +144,13 @@ class SegmentWriter:
         return last.entry.place.offset < offset and last.key[:URL_BYTES] <= key[:URL_BYTES]
 
     def _line_of(self, moving: Moving, place: FilePlace) -> str:
+        capture = moving.capture
         return format_line(
-            url=moving.seen.url,
-            time_s=moving.seen.id.time_s,
-            mime="warc/revisit" if moving.seen.is_revisit else moving.mime,
-            status=moving.status,
-            digest=moving.seen.sha1 or "-",
+            url=capture.url,
+            time_s=capture.time_s,
+            mime="warc/revisit" if capture.is_revisit else moving.mime,
+            status=capture.status,
+            digest=capture.sha1 or "-",
             place=place,
             file_name=self._file_name,
         )

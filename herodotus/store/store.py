@@ -14,7 +14,7 @@ from typing import TypeVar
 import anyio
 
 from herodotus.core.bundles import Visit
-from herodotus.core.captures import CaptureId, Deposit, Mode, StoredCapture
+from herodotus.core.captures import CaptureId, Deposit, Mode
 from herodotus.core.errors import ArchiveError, UpkeepStoppedError
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import TIME_MAX_S
@@ -32,6 +32,7 @@ from herodotus.store.log import Item, NewVisits
 from herodotus.store.reader import HISTORY_MAX, Reader, Version
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import DEAD_MIN, Pace, Sealed, compact, seal
+from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Cursor, Query, Stream
 from herodotus.store.throttle import Throttle
 from herodotus.store.verification import Verification, verify

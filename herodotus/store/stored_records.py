@@ -8,20 +8,29 @@ request beside the response, stay bytes.
 import re
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
+from crawler.core.capture import Capture, MediaType, redirect_target
+from crawler.core.urls import STANDARD, UrlRules
 from herodotus.core.bundles import is_note
 from herodotus.core.captures import (
     CaptureId,
+    Deposit,
+    Original,
     RecordType,
+    capture_of_record,
+    deposit_of_record,
     end_of_http_head,
     id_of_record,
+    parse_http_head,
     position_of,
     split_payload,
 )
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError
-from herodotus.core.index_rows import FilePlace
-from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, check_block, parse_date, sha1_of, split_record
+from herodotus.core.index_rows import FilePlace, RowKind
+from herodotus.core.signatures import SIGNATURE, voucher_in
+from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, check_block, parse_date, split_record
 from herodotus.store.files import Files
 from herodotus.store.members import decode_member
 
@@ -44,111 +53,176 @@ _OUR_COMPANION = re.compile(
 )
 
 
-class Seen:
-    """The parts of a record that reading needs: its id and its payload."""
+class StoredCapture:
+    """A capture as the archive gives it back: its name at once, all else when it is asked for.
 
-    __slots__ = ("body", "head", "id", "is_revisit", "sha1", "url")
+    A `Reader` has checked the body against the digest, and has given a revisit the body that another record holds.
+    Most readers never need the record's other fields or the request beside it: these are parsed on demand, and raise
+    DamagedRecordError when they differ from what was written.
+    """
+
+    __slots__ = (
+        "_body",
+        "_companions",
+        "_content",
+        "_files",
+        "_head",
+        "_http",
+        "_record",
+        "_rest",
+        "_split",
+        "_start",
+        "following",
+        "id",
+        "is_revisit",
+        "place",
+        "sha1",
+        "url",
+    )
 
     def __init__(
-        self, *, id_: CaptureId, url: str, head: bytes, body: bytes, is_revisit: bool, sha1: str | None
+        self,
+        content: bytes,
+        place: FilePlace,
+        files: Files,
+        parsed: re.Match[bytes] | tuple[WarcRecord, int],
+        rest: bytes = b"",
     ) -> None:
-        self.id = id_
-        self.url = url
-        self.head = head
-        self.body = body
-        self.is_revisit = is_revisit
-        self.sha1 = sha1
+        """`content` is of the member at the place. `parsed` is a match of `OURS` in it, or the record there with the
+        start of the next. `rest` are members that follow and belong to the capture, still compressed.
+        MalformedRecordError when the record names no capture."""
+        self.place = place
+        self._content, self._files, self._rest = content, files, rest
+        self._companions: tuple[WarcRecord, ...] | None = None
+        self._http: tuple[int, str] | None = None
+        self._record: WarcRecord | None = None
+        self._head: bytes | None = None
+        self._body: bytes | None = None
+        if isinstance(parsed, tuple):
+            self._take_record(*parsed)
+            return
+        date, url, sha1, sha256, _, length = parsed.groups()
+        self._start = parsed.end()
+        end = self._start + int(length)
+        if not content.startswith(b"\r\n\r\n", end):
+            raise MalformedRecordError("no two line ends after the block")
+        self._split = end_of_http_head(content, self._start, end)
+        self.following = end + 4
+        """Where the next record starts in the content."""
+        self.url = url.decode("utf-8", "surrogateescape")
+        self.id = CaptureId(position_of(self.url), parse_date(date.decode()), bytes.fromhex(sha256.decode()))
+        self.is_revisit = False
+        self.sha1: str | None = sha1.decode()
         """As WARC-Payload-Digest has it."""
 
+    def _take_record(self, record: WarcRecord, following: int) -> None:
+        self._record, self.following = record, following
+        self.id = id_of_record(record)
+        self.url = record.url or ""
+        self.is_revisit = record.kind == "revisit"
+        self.sha1 = record.get("WARC-Payload-Digest")
+        self._head, self._body = split_payload(record)
 
-class StoredRecords:
-    """One capture's records, as bytes in a member that was decoded."""
+    @property
+    def head(self) -> bytes:
+        """Of HTTP, with its blank line; empty for what came otherwise."""
+        if self._head is None:
+            self._head = self._content[self._start : self._split]
+        return self._head
 
-    __slots__ = ("_companions", "_content", "_files", "_following", "_record", "_rest", "place")
+    @property
+    def body(self) -> bytes:
+        if self._body is None:
+            self._body = self._content[self._split : self.following - 4]
+        return self._body
 
-    def __init__(self, content: bytes, rest: bytes, files: Files, place: FilePlace) -> None:
-        self._content = content
-        self._rest = rest
-        """Members that follow and belong to the capture, still compressed."""
-        self._files = files
-        self.place = place
-        self._following = -1
-        self._record: WarcRecord | None = None
-        self._companions: tuple[WarcRecord, ...] | None = None
+    @body.setter
+    def body(self, body: bytes) -> None:
+        self._body = body
+
+    @property
+    def time_s(self) -> int:
+        return self.id.time_s
+
+    @property
+    def kind(self) -> RowKind:
+        return RowKind.REVISIT if self.is_revisit else RowKind.BODY
+
+    @property
+    def status(self) -> int:
+        return self._parsed_head()[0]
+
+    @property
+    def mime(self) -> str:
+        return self._parsed_head()[1]
+
+    @property
+    def media_type(self) -> str:
+        """As declared: by the HTTP head, or by the record if there is none, then perhaps with parameters."""
+        return self.mime if self.head else self.record.get("Content-Type") or ""
+
+    def _parsed_head(self) -> tuple[int, str]:
+        if self._http is None:
+            self._http = parse_http_head(self.head)
+        return self._http
 
     @property
     def record(self) -> WarcRecord:
+        """The capture's own record as it was written."""
         if self._record is None:
             try:
-                self._record, self._following = split_record(self._content, self.place.skip)
-                # Of others the payload is checked, and the codec's checksum covers the head.
-                if self._record.kind == "revisit" or self._record.get(PAYLOAD_SHA256) is None:
-                    check_block(self._record)
+                self._record, _ = split_record(self._content, self.place.skip)
             except MalformedRecordError as error:
                 raise self._damaged(error) from error
         return self._record
 
     @property
+    def voucher(self) -> str:
+        return voucher_in(self.record.get(SIGNATURE))
+
+    @property
     def companions(self) -> tuple[WarcRecord, ...]:
         if self._companions is None:
-            if self._following < 0:
-                _ = self.record
             try:
                 self._companions = tuple(self._parse_companions())
             except MalformedRecordError as error:
                 raise self._damaged(error) from error
         return self._companions
 
-    def seen(self) -> Seen:
-        """The payload is not compared with the digest yet."""
-        content = self._content
-        ours = OURS.match(content, self.place.skip)
-        if ours is None:
-            return self._seen_generally()
-        date, url_bytes, sha1, sha256, _, length = ours.groups()
-        start = ours.end()
-        end = start + int(length)
-        if end > len(content) or not content.startswith(b"\r\n\r\n", end):
-            raise self._damaged(MalformedRecordError("no two line ends after the block"))
-        self._following = end + 4
-        split = end_of_http_head(content, start, end)
-        url = url_bytes.decode("utf-8", "surrogateescape")
-        try:
-            time_s = parse_date(date.decode())
-        except MalformedRecordError as error:
-            raise self._damaged(error) from error
-        return Seen(
-            id_=CaptureId(key=position_of(url), time_s=time_s, digest=bytes.fromhex(sha256.decode())),
-            url=url,
-            head=content[start:split],
-            body=content[split:end],
-            is_revisit=False,
-            sha1=sha1.decode(),
+    def as_original(self) -> Original:
+        """For captures that share the body."""
+        return Original(
+            url=self.url,
+            time_s=self.time_s,
+            digest=self.id.digest,
+            size=len(self.body),
+            record_id=self.record.record_id,
         )
 
-    def _seen_generally(self) -> Seen:
-        record = self.record
-        try:
-            id_ = id_of_record(record)
-        except MalformedRecordError as error:
-            raise self._damaged(error) from error
-        head, body = split_payload(record)
-        return Seen(
-            id_=id_,
-            url=record.url or "",
-            head=head,
-            body=body,
-            is_revisit=record.kind == "revisit",
-            sha1=record.get("WARC-Payload-Digest"),
-        )
+    def named_original(self) -> CaptureId | None:
+        """The capture that a revisit says has the body."""
+        url, date = self.record.get("WARC-Refers-To-Target-URI"), self.record.get("WARC-Refers-To-Date")
+        if url is None or date is None:
+            return None
+        return CaptureId(key=position_of(url), time_s=parse_date(date), digest=self.id.digest)
+
+    def as_capture(self, rules: UrlRules = STANDARD) -> Capture:
+        """As the crawler would have made it, as far as the record tells."""
+        capture = capture_of_record(self.record, self.url, self.head, self.body, self.id.digest)
+        target = redirect_target(capture.status, capture.header("Location"), self.url, rules)
+        return replace(capture, mime=MediaType.of(capture.header("Content-Type")).mime, redirect_to=target)
+
+    def as_deposit(self) -> Deposit:
+        """With the whole body, as for a new capture: for other archives, and for revisits whose original goes."""
+        # Reading checked the body against the digest; a forged one must keep its stated digest.
+        content, sha256 = (self.head, self.body), self.id.digest
+        return deposit_of_record(self.record, self.url, self.companions, content=content, sha256=sha256)
 
     def parts(self) -> list[bytes]:
         """The records as they were written, the capture's own first: to be written again as they are."""
-        if self._following < 0:
-            _ = self.record
-        own = self._content[self.place.skip : self._following]
+        own = self._content[self.place.skip : self.following]
         try:
-            ends = _ends_of_companions(self._content, self._following)
+            ends = _ends_of_companions(self._content, self.following)
             found = [own, *_cut(self._content, ends)]
             for content in self._members():
                 found += _cut(content, _ends_of_companions(content, 0))
@@ -157,7 +231,7 @@ class StoredRecords:
         return found
 
     def _parse_companions(self) -> Iterator[WarcRecord]:
-        for content, start in ((self._content, self._following), *((more, 0) for more in self._members())):
+        for content, start in ((self._content, self.following), *((more, 0) for more in self._members())):
             for at in _ends_of_companions(content, start)[:-1]:
                 record, _ = split_record(content, at)
                 check_block(record)
@@ -173,23 +247,6 @@ class StoredRecords:
 
     def _damaged(self, error: MalformedRecordError) -> DamagedRecordError:
         return DamagedRecordError(self._files.path(self.place.file), self.place.offset, error.reason)
-
-
-def quick_look(content: bytes, at: int) -> tuple[CaptureId, int] | None:
-    """The id of the response at a place, and the start of the next record. None unless it has our own form and its
-    block matches its digest."""
-    ours = OURS.match(content, at)
-    if ours is None:
-        return None
-    date, url, _, sha256, block_digest, length = ours.groups()
-    end = ours.end() + int(length)
-    if not content.startswith(b"\r\n\r\n", end):
-        return None
-    if sha1_of(content[ours.end() : end]) != block_digest.decode():
-        raise MalformedRecordError("the block does not match its digest")
-    key = position_of(url.decode("utf-8", "surrogateescape"))
-    id_ = CaptureId(key=key, time_s=parse_date(date.decode()), digest=bytes.fromhex(sha256.decode()))
-    return id_, end + 4
 
 
 def end_of_companion(content: bytes, at: int) -> int:
@@ -220,6 +277,14 @@ def _cut(content: bytes, ends: list[int]) -> list[bytes]:
     return [content[start:end] for start, end in pairwise(ends)]
 
 
+def _checked(content: bytes, at: int) -> tuple[WarcRecord, int]:
+    record, following = split_record(content, at)
+    # Of others the payload is checked, and the codec's checksum covers the head.
+    if record.kind == "revisit" or record.get(PAYLOAD_SHA256) is None:
+        check_block(record)
+    return record, following
+
+
 class MemberCache:
     """Members by their places. Neighbours share one, so the last is kept; a stream reads ahead."""
 
@@ -229,20 +294,22 @@ class MemberCache:
         self._content, self._rest = b"", b""
         self._ahead: OrderedDict[int, tuple[int, bytes]] | None = OrderedDict() if reads_ahead else None
 
-    def written(self, place: FilePlace) -> StoredRecords:
-        """DamagedRecordError when it is not whole, FileNotFoundError when the file is not here (any more)."""
+    def capture(self, place: FilePlace) -> StoredCapture:
+        """As it was written, not compared with the digest yet. DamagedRecordError when it is not whole,
+        FileNotFoundError when the file is not here (any more)."""
         at = (place.file, place.offset)
-        if at != self._at:
-            self._at = None
-            data = self._bytes_at(place)
-            try:
+        try:
+            if at != self._at:
+                self._at = None
+                data = self._bytes_at(place)
                 self._content, length = decode_member(data, dictionary=self._files.dictionary(place.file))
-            except MalformedRecordError as error:
-                path = self._files.path(place.file)
-                raise DamagedRecordError(path, place.offset, error.reason) from error
-            self._rest = data[length:]
-            self._at = at
-        return StoredRecords(self._content, self._rest, self._files, place)
+                self._rest = data[length:]
+                self._at = at
+            parsed = OURS.match(self._content, place.skip) or _checked(self._content, place.skip)
+            return StoredCapture(self._content, place, self._files, parsed, self._rest)
+        except MalformedRecordError as error:
+            path = self._files.path(place.file)
+            raise DamagedRecordError(path, place.offset, error.reason) from error
 
     def _bytes_at(self, place: FilePlace) -> bytes:
         if self._ahead is None or place.length > READ_AHEAD_BYTES:

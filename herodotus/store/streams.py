@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import urlsplit
 
-from herodotus.core.captures import StoredCapture, position_of
+from herodotus.core.captures import position_of
 from herodotus.core.errors import CursorExpiredError, DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import (
     CAPTURE,
@@ -34,7 +34,7 @@ from herodotus.core.index_rows import (
 )
 from herodotus.store.engine import Archive
 from herodotus.store.reader import Reader, addresses
-from herodotus.store.stored_records import MemberCache
+from herodotus.store.stored_records import MemberCache, StoredCapture
 
 RING_BATCH = 512
 

@@ -18,7 +18,7 @@ import anyio
 from crawler.core.capture import Capture
 from crawler.core.urls import STANDARD
 from crawler.outcomes import read_capture
-from herodotus.core.captures import StoredCapture, capture_of, position_of
+from herodotus.core.captures import position_of
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import (
     KEY_BYTES,
@@ -34,6 +34,7 @@ from herodotus.core.warc import format_digits
 from herodotus.store.engine import Archive
 from herodotus.store.index import IndexBatch
 from herodotus.store.store import DiskStore
+from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Cursor, Query, Stream
 
 logger = logging.getLogger(__name__)
@@ -152,7 +153,7 @@ class _Found:
             self.sizes[pair] += len(stored.body)
 
     def read(self, stored: StoredCapture) -> None:
-        capture: Capture = capture_of(stored)
+        capture: Capture = stored.as_capture()
         for target in read_capture(capture, product_token="", rules=STANDARD).links:
             if target.url == stored.url:
                 continue

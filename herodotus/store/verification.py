@@ -5,6 +5,7 @@ files, and revisits without their original are listed. Repairing rebuilds the in
 come from another copy.
 """
 
+import hashlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -25,12 +26,14 @@ from herodotus.core.index_rows import (
     decode_entry,
     family_key,
 )
+from herodotus.core.warc import decode_digest
 from herodotus.store.engine import DAMAGE_MAX, Archive, Damage
 from herodotus.store.notes import note_places
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild
 from herodotus.store.resync import Search
-from herodotus.store.scan import Bundle, ScanProgress, check_payload, scan_bundles
+from herodotus.store.scan import ScanProgress, scan_file
+from herodotus.store.stored_records import StoredCapture
 
 Report = Callable[[str, int, int], None]
 """Path, bytes done, bytes altogether."""
@@ -126,7 +129,7 @@ def _orphans(archive: Archive, seen: _Seen) -> Iterator[IndexEntry]:
             if (
                 entry.kind is RowKind.BODY
                 and not seen.misses(entry.place)
-                and _short(entry) not in seen.unsound
+                and _short(entry.place) not in seen.unsound
             ):
                 break
             if (
@@ -137,8 +140,8 @@ def _orphans(archive: Archive, seen: _Seen) -> Iterator[IndexEntry]:
                 yield entry
 
 
-def _short(entry: IndexEntry) -> FilePlace:
-    return entry.place._replace(length=0)
+def _short(place: FilePlace) -> FilePlace:
+    return place._replace(length=0)
 
 
 def _is_readable(reader: Reader, entry: IndexEntry) -> bool:
@@ -167,20 +170,12 @@ def _verify_file(
     start = 0
     while start < end:
         try:
-            for bundle in scan_bundles(
-                lambda at, n: archive.files.read_at(number, at, n),
-                start,
-                end,
-                progress,
-                dictionary=archive.files.dictionary(number),
-                is_thorough=True,
-            ):
+            for one in scan_file(archive.files, number, start, end, progress, is_thorough=True):
                 found.records += 1
-                report(path, bundle.end, end)
-                seen.add(FilePlace(number, bundle.offset, 0, bundle.skip))
-                if bundle.id is None:
-                    continue
-                _verify_capture(archive, number, bundle, found, seen)
+                report(path, one.place.end, end)
+                seen.add(one.place)
+                if isinstance(one, StoredCapture):
+                    _verify_capture(archive, one, found, seen)
             start = end
         except MalformedRecordError as error:
             _note(archive, number, progress.whole_to, error.reason, found)
@@ -188,17 +183,28 @@ def _verify_file(
             start = end if following is None else following
 
 
-def _verify_capture(archive: Archive, number: int, bundle: Bundle, found: Verification, seen: _Seen) -> None:
-    assert bundle.id is not None
-    key = capture_key(bundle.id)
+def _verify_capture(archive: Archive, capture: StoredCapture, found: Verification, seen: _Seen) -> None:
+    key = capture_key(capture.id)
     if archive.index.get(key) is None and archive.index.get(family_key(TOMBSTONE, key)) is None:
         found.unknown += 1
     try:
-        check_payload(bundle.record, bundle.id, archive.digest_of)
+        _check_payload(capture, archive.digest_of)
     except MalformedRecordError as error:
-        _note(archive, number, bundle.offset, error.reason, found)
+        _note(archive, capture.place.file, capture.place.offset, error.reason, found)
         if len(seen.unsound) < DAMAGE_MAX:
-            seen.unsound.add(FilePlace(number, bundle.offset, 0, bundle.skip))
+            seen.unsound.add(_short(capture.place))
+
+
+def _check_payload(capture: StoredCapture, digest_of: Callable[[bytes], bytes]) -> None:
+    """Its own digests, which agree with the block's unless one was forged."""
+    if capture.is_revisit:
+        return
+    if digest_of(capture.body) != capture.id.digest:
+        raise MalformedRecordError("the payload does not match its SHA-256")
+    name, _, value = (capture.sha1 or "").partition(":")
+    stated = decode_digest(value, 20) if name == "sha1" else None
+    if stated is not None and hashlib.sha1(capture.body, usedforsecurity=False).digest() != stated:
+        raise MalformedRecordError("the payload does not match its SHA-1")
 
 
 def _note(archive: Archive, number: int, offset: int, reason: str, found: Verification) -> None:

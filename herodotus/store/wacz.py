@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from crawler.core.capture import decoded
-from herodotus.core.captures import StoredCapture
 from herodotus.core.cdxj import format_line
 from herodotus.core.warc import format_date
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines
+from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Query
 from herodotus.store.warc_export import Exported, ExportReport, export_warc
 

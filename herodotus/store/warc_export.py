@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from herodotus.core.bundles import Visit
-from herodotus.core.captures import Original, StoredCapture, format_unchanged_visit, position_of
+from herodotus.core.captures import Original, format_unchanged_visit, position_of
 from herodotus.core.index_rows import KEY_BYTES, FilePlace
 from herodotus.core.layout import FileName
-from herodotus.store.deletion import deposit_of_stored
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines, without_repeats
 from herodotus.store.intake import compress_bundle
@@ -26,6 +25,7 @@ from herodotus.store.log import format_warcinfo
 from herodotus.store.members import gzip_member
 from herodotus.store.notes import all_visits
 from herodotus.store.reader import Reader
+from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Query, Stream
 
 _Position = tuple[str, int, int]
@@ -149,20 +149,13 @@ class _Export:
 
     def write_capture(self, capture: StoredCapture) -> None:
         original = self._originals.get(capture.id.digest)
-        deposit = deposit_of_stored(capture)
-        first, *rest = compress_bundle(deposit, original)
+        first, *rest = compress_bundle(capture.as_deposit(), original)
         place = self._write(first)
         for member in rest:
             self._write(member)
         self.report.captures += 1
         self.report.revisits += original is not None
-        own = Original(
-            url=capture.url,
-            time_s=capture.time_s,
-            digest=capture.id.digest,
-            size=len(capture.body),
-            record_id=deposit.record_id,
-        )
+        own = capture.as_original()
         if original is None and capture.body:
             self._originals[capture.id.digest] = own
             if len(self._originals) > ORIGINALS_MAX:
@@ -171,12 +164,11 @@ class _Export:
         self._version = _Version(
             url=capture.url, time_s=capture.time_s, original=original or own, digest=digest
         )
-        mime = capture.mime or (capture.record.get("Content-Type") or "" if not capture.head else "")
         self._note(
             Exported(
                 url=capture.url,
                 time_s=capture.time_s,
-                mime="warc/revisit" if original is not None else mime.partition(";")[0].strip(),
+                mime="warc/revisit" if original is not None else capture.media_type.partition(";")[0].strip(),
                 status=capture.status,
                 digest=digest or "-",
                 place=place,

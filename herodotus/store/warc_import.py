@@ -16,7 +16,6 @@ import anyio.to_thread
 from herodotus.core.bundles import VISITS_TYPE, Visit, format_foreign_companion, is_note, parse_visits
 from herodotus.core.captures import (
     Deposit,
-    StoredCapture,
     deposit_of_record,
     parse_http_head,
     split_payload,
@@ -39,6 +38,7 @@ from herodotus.core.warc import (
 from herodotus.store.foreign_records import Broken, ForeignRecord, RecordReader
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.store import DiskStore
+from herodotus.store.stored_records import StoredCapture
 
 COMPANIONS_MAX = 64  # beside one capture, and together no larger than COMPANIONS_BYTES_MAX
 PROBLEMS_MAX = 1_000

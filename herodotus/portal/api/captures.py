@@ -8,7 +8,6 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from herodotus.core.captures import StoredCapture
 from herodotus.core.disputes import disputed
 from herodotus.core.errors import DamagedRecordError
 from herodotus.core.index_rows import KEY_BYTES
@@ -30,7 +29,7 @@ from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.histories import contents_of
 from herodotus.portal.memento import memento_path
 from herodotus.portal.targets import Moment, spellings
-from herodotus.store import Catalogue, Version, as_warc
+from herodotus.store import Catalogue, StoredCapture, Version, as_warc
 
 VERSIONS_SHOWN_MAX = 1_000
 """Of one content; the rest is counted."""

@@ -20,7 +20,6 @@ import anyio
 import msgspec
 from msgspec import Meta
 
-from herodotus.core.captures import StoredCapture
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
@@ -40,7 +39,7 @@ from herodotus.portal.memento import memento_path
 from herodotus.portal.other_holders import RELAYED, Directions, Relay
 from herodotus.portal.request import Request
 from herodotus.portal.targets import spellings
-from herodotus.store import Catalogue
+from herodotus.store import Catalogue, StoredCapture
 
 PARTS_MAX = 500
 ASKED_ELSEWHERE_MAX = 100

@@ -19,7 +19,7 @@ from msgspec import Meta
 from crawler.core.link import Link, LinkKind
 from crawler.core.urls import STANDARD
 from crawler.outcomes import read_capture
-from herodotus.core.captures import StoredCapture, capture_of, position_of
+from herodotus.core.captures import position_of
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.warc import format_date, parse_date
@@ -34,7 +34,7 @@ from herodotus.portal.memento import memento_path
 from herodotus.portal.peer_rows import earliest
 from herodotus.portal.ring_questions import Gatherer, cost_of_asking
 from herodotus.portal.targets import spellings
-from herodotus.store import Catalogue, Span
+from herodotus.store import Catalogue, Span, StoredCapture
 
 LINKS_LOOKED_AT_MAX = 2_000
 """Rows for one answer, of which a date may leave out most."""
@@ -174,7 +174,7 @@ class LinkAnswers:
 
 
 def links_of(capture: StoredCapture) -> Sequence[Link]:
-    return read_capture(capture_of(capture), product_token="", rules=STANDARD).links
+    return read_capture(capture.as_capture(), product_token="", rules=STANDARD).links
 
 
 # -- links to a page --------------------------------------------------------------------------------------

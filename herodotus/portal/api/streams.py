@@ -15,7 +15,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from herodotus.core.captures import StoredCapture
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.warc import TIME_MAX_S, format_date
 from herodotus.portal.answer import PUBLIC, Answer
@@ -25,7 +24,7 @@ from herodotus.portal.api.tokens import key_of_token, token_of_key
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import BadQuestionError, ranges_of
-from herodotus.store import Catalogue, Cursor, HostPlace, Query, as_warc
+from herodotus.store import Catalogue, Cursor, HostPlace, Query, StoredCapture, as_warc
 
 PART_BYTES_MAX = 8 * 1024 * 1024
 """Of payloads in one part, and one capture more."""
