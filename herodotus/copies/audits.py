@@ -20,7 +20,7 @@ from herodotus.copies import wire
 from herodotus.copies.fetch_queue import fetch
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies import PeerKey
-from herodotus.core.errors import ArchiveError
+from herodotus.core.errors import ArchiveError, MalformedError
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.reconciliation import POSITIONS, member_of, ranges_of
 from herodotus.core.signatures import Proof
@@ -150,7 +150,7 @@ async def audit(parts: Parts, peer: PeerKey, members: list[bytes]) -> AuditVerdi
         theirs = wire.decode_proofs(answer, len(members))
     except CallError:
         return None
-    except wire.MalformedCopiesError:
+    except MalformedError:
         parts.suspects.note(peer, "malformed answer")
         return None
     ours = await holdings.proofs(members, nonce)

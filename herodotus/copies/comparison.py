@@ -12,11 +12,10 @@ from dht import Contact
 from herodotus.copies import wire
 from herodotus.copies.services import MEMBERS_MAX, symbols_of
 from herodotus.copies.shared_state import COMPARING, Tops
-from herodotus.copies.wire import MalformedCopiesError
 from herodotus.core import reconciliation
 from herodotus.core.copies.ledger import WANTED_MAX
 from herodotus.core.copies.symbols import CellReader, Decoder, Symbols
-from herodotus.core.errors import MalformedRecordError
+from herodotus.core.errors import MalformedError
 from herodotus.core.ports import Workers
 from herodotus.core.reconciliation import MEMBER_BYTES, Scope, reconcile
 from herodotus.peers.calls import Calls, RefusedError
@@ -34,7 +33,7 @@ LISTED_MAX = 1 << 20
 """Members that another peer may list of one directory: a share of 100 million has 400,000."""
 
 
-class LiarError(MalformedCopiesError):
+class LiarError(MalformedError):
     """What the peer said contradicts itself."""
 
 
@@ -62,7 +61,7 @@ async def compare(
     wants_promise: bool = False,
     tops: Tops | None = None,
 ) -> SetDifference:
-    """Raises a CallError when the peer does not answer, MalformedMessageError when it breaks the protocol."""
+    """Raises a CallError when the peer does not answer, MalformedError when it breaks the protocol."""
     question = wire.encode_scope(scope, nonce, wants_promise=wants_promise)
     return await _Comparing(calls, holdings, workers, contact, tops or Tops()).run(scope, nonce, question)
 
@@ -176,10 +175,7 @@ class _Comparing:
         raise LiarError("the cells ended before they said all")
 
     async def _take(self, decoder: Decoder, reader: CellReader, piece: bytes) -> None:
-        try:
-            await self._workers.work(lambda: decoder.take(reader.feed(piece)), COMPARING)
-        except MalformedRecordError as error:
-            raise MalformedCopiesError(error.reason) from error
+        await self._workers.work(lambda: decoder.take(reader.feed(piece)), COMPARING)
 
     async def _by_list(self, scope: Scope) -> None:
         body = wire.encode_scope(scope)

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from herodotus.copies import wire
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies import PeerKey
+from herodotus.core.errors import MalformedError
 from herodotus.core.index_rows import TOMBSTONE
 from herodotus.core.reconciliation import member_of
 from herodotus.peers.calls import CallError
@@ -73,13 +74,13 @@ class Deletions:
         found: set[bytes] = set()
         try:
             async with (
-                self._parts.calls().stream(contact, wire.TAKE, wire.encode_members([member])) as pieces,
+                self._parts.calls().stream(contact, wire.TAKE, wire.encode_list([member])) as pieces,
                 aclosing(wire.read_frames(pieces)) as frames,
             ):
                 async for frame in frames:
                     is_key = frame.kind == wire.TOMBSTONE and len(frame.data) == wire.CAPTURE_KEY_BYTES
                     if is_key and member_of(TOMBSTONE + frame.data) == member:
                         found.add(frame.data)
-        except (CallError, wire.MalformedCopiesError):
+        except (CallError, MalformedError):
             return set()
         return found

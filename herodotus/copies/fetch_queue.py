@@ -18,7 +18,7 @@ from herodotus.copies.shared_state import Parts
 from herodotus.copies.wire import BROKEN, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED
 from herodotus.core.captures import CaptureId, Deposit
 from herodotus.core.copies import PeerKey
-from herodotus.core.errors import ArchiveError, MalformedRecordError, StoreRefusedError
+from herodotus.core.errors import ArchiveError, MalformedError, MalformedRecordError, StoreRefusedError
 from herodotus.core.index_rows import capture_key
 from herodotus.core.reconciliation import member_of
 from herodotus.core.signatures import signer_of
@@ -189,7 +189,7 @@ async def fetch(parts: Parts, source: PeerKey, members: Sequence[bytes]) -> set[
     try:
         with anyio.fail_after(DEADLINE_S):
             async with (
-                parts.calls().stream(contact, wire.TAKE, wire.encode_members(members)) as pieces,
+                parts.calls().stream(contact, wire.TAKE, wire.encode_list(members)) as pieces,
                 aclosing(wire.read_frames(pieces)) as frames,
             ):
                 parcels: list[bytes] = []
@@ -203,7 +203,7 @@ async def fetch(parts: Parts, source: PeerKey, members: Sequence[bytes]) -> set[
                 await _take(parts, source, parcels, asked, settled)
     except (CallError, TimeoutError):
         parts.wanted.lost(source)
-    except wire.MalformedCopiesError:
+    except MalformedError:
         parts.suspects.note(source, "malformed answer")
         parts.wanted.lost(source)
     return settled
@@ -212,11 +212,11 @@ async def fetch(parts: Parts, source: PeerKey, members: Sequence[bytes]) -> set[
 def _is_parcel(parts: Parts, source: PeerKey, frame: wire.CopyFrame, asked: set[bytes]) -> bool:
     if frame.kind == wire.MISSING:
         if frame.data not in asked:
-            raise wire.MalformedCopiesError("an answer to another question")
+            raise MalformedError("an answer to another question")
         parts.suspects.note(source, "has not what it announced")
         return False
     if frame.kind != wire.PARCEL:
-        raise wire.MalformedCopiesError("only parcels were asked for")
+        raise MalformedError("only parcels were asked for")
     return True
 
 
@@ -225,7 +225,7 @@ async def _take(
 ) -> None:
     for outcome, member in await receive_all(parts, parcels, source):
         if member and member not in asked:
-            raise wire.MalformedCopiesError("a capture that nobody asked for")
+            raise MalformedError("a capture that nobody asked for")
         if outcome in wire.HELD or outcome == wire.DELETED:
             settled.add(member)
             parts.counts.pulled += outcome == wire.STORED

@@ -15,13 +15,12 @@ import anyio
 from dht.core import ids
 from dht.core.arcs import NONE, Arcs
 from dht.core.holders import Table
-from herodotus.copies import wire
 from herodotus.copies.push_queue import Pusher
 from herodotus.copies.rounds import COMPARE_DEADLINE_S, Rounds
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.schedule import AGAIN_S, Purpose
-from herodotus.core.errors import ArchiveError
+from herodotus.core.errors import ArchiveError, MalformedError
 from herodotus.core.reconciliation import Scope, ranges_of, split
 from herodotus.peers.calls import CallError
 from herodotus.peers.ring_view import RingPositions
@@ -73,7 +72,7 @@ async def give(rounds: Rounds, pusher: Pusher, peer: PeerKey, scope: Scope) -> i
     try:
         with anyio.fail_after(COMPARE_DEADLINE_S):
             lacking = await rounds.compare_scope(peer, Purpose.SURPLUS, scope)
-    except (CallError, TimeoutError, wire.MalformedCopiesError, ArchiveError) as error:
+    except (CallError, TimeoutError, MalformedError, ArchiveError) as error:
         logger.warning("a share could not be handed over yet error=%s", error)
         return None
     await pusher.wait_idle(peer)

@@ -28,6 +28,7 @@ from herodotus.copies.shared_state import Parts
 from herodotus.copies.wire import CAPTURE_KEY_BYTES
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.schedule import AGAIN_S
+from herodotus.core.errors import MalformedError
 from herodotus.core.index_rows import CAPTURE
 from herodotus.core.reconciliation import member_of
 from herodotus.peers.calls import CallError, PeerUnreachableError, RefusedError
@@ -299,12 +300,12 @@ class Pusher:
     async def _try_send(self, peer: PeerKey, left: "deque[bytes]") -> Exception | None:
         try:
             await self._send(peer, left)
-        except (CallError, wire.MalformedCopiesError) as error:
+        except (CallError, MalformedError) as error:
             return error
         return None
 
     def _is_worth_waiting(self, peer: PeerKey, error: Exception) -> bool:
-        if isinstance(error, wire.MalformedCopiesError):
+        if isinstance(error, MalformedError):
             self._parts.suspects.note(peer, "malformed answer")
             return False
         return peer not in self._parts.view.absent
@@ -323,7 +324,7 @@ class Pusher:
         if contact is None:
             raise PeerUnreachableError
         keys = list(dict.fromkeys(left))
-        answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_keys(keys))
+        answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_list(keys))
         lacking: list[bytes] = []
         for key, outcome in zip(keys, wire.decode_outcomes(answer, len(keys)), strict=True):
             if outcome == wire.WANTED:
@@ -373,7 +374,7 @@ class Pusher:
 
     async def _call_for(self, contact: Contact, key: bytes) -> None:
         member = member_of(CAPTURE + key)
-        await self._parts.calls().call(contact, wire.COME, wire.encode_members([member]))
+        await self._parts.calls().call(contact, wire.COME, wire.encode_list([member]))
 
     def _settle(self, peer: PeerKey, key: bytes, outcome: int) -> None:
         if outcome in wire.HELD:

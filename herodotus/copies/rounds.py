@@ -20,7 +20,7 @@ from herodotus.copies.shared_state import Parts
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.ledger import LACKING_MAX, WANTED_MAX, Comparison
 from herodotus.core.copies.schedule import ComparisonSchedule, Purpose, Task
-from herodotus.core.errors import ArchiveError
+from herodotus.core.errors import ArchiveError, MalformedError
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
 from herodotus.core.reconciliation import Scope, arcs_of, split
 from herodotus.peers.calls import CallError
@@ -103,7 +103,7 @@ class Rounds:
                     await self.compare_scope(peer, task[1], scope)
         except (CallError, TimeoutError):
             return False
-        except wire.MalformedCopiesError as error:
+        except MalformedError as error:
             self._parts.suspects.note(peer, str(error) or "malformed answer")
             return False
         except ArchiveError as error:
@@ -187,7 +187,7 @@ class Rounds:
         lacking: set[bytes] = set()
         for at in range(0, len(keys), wire.ASKED_MAX):
             asked = keys[at : at + wire.ASKED_MAX]
-            answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_keys(asked))
+            answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_list(asked))
             outcomes = wire.decode_outcomes(answer, len(asked))
             lacking |= {key for key, outcome in zip(asked, outcomes, strict=True) if outcome not in wire.HELD}
         return lacking

@@ -14,7 +14,7 @@ from herodotus.core import reconciliation
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.ledger import PROMISE_KEPT_S, PROMISE_USED_WITHIN_S
 from herodotus.core.copies.symbols import Symbols, encode_cells
-from herodotus.core.errors import ArchiveError, MalformedRecordError
+from herodotus.core.errors import ArchiveError, MalformedError, MalformedRecordError
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
 from herodotus.core.ports import Workers
 from herodotus.core.reconciliation import Scope, member_of
@@ -55,10 +55,10 @@ class CopyServices:
         )
 
     async def _root(self, sender: PeerKey, body: bytes) -> bytes:
-        scope, nonce = wire.decode_scope(body)
+        scope, nonce, wants_promise = wire.decode_scope(body)
         arcs = reconciliation.arcs_of(scope)
         is_holder = self._parts.view.holds_all(arcs)
-        if wire.wants_promise(body):
+        if wants_promise:
             # Before the look at what there is: nothing of what the answer speaks of may go from now on.
             is_holder &= self._promise(sender, arcs, is_holder=is_holder)
         root = reconciliation.root_of(await self._parts.tops.of(self._parts.opened(), scope))
@@ -73,12 +73,12 @@ class CopyServices:
 
     async def _tops(self, sender: PeerKey, body: bytes) -> bytes:
         del sender
-        scope, _ = wire.decode_scope(body)
-        return wire.encode_tops(await self._parts.tops.of(self._parts.opened(), scope))
+        scope = wire.decode_scope(body).scope
+        return wire.encode_list(await self._parts.tops.of(self._parts.opened(), scope))
 
     async def _cells_of(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
         """How many members there are, then cells for as long as the asker reads."""
-        scope, _ = wire.decode_scope(body)
+        scope = wire.decode_scope(body).scope
         holdings = self._parts.opened()
         if sender in self._celled or len(self._celled) >= CELLS_AT_ONCE:
             raise RefusedError("busy", retry_after_s=5.0)
@@ -98,12 +98,12 @@ class CopyServices:
 
     async def _members(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
         del sender
-        scope, _ = wire.decode_scope(body)
+        scope = wire.decode_scope(body).scope
         holdings = self._parts.opened()
         for _, part in reconciliation.directories(scope):
             members = await holdings.members((part,))
             for at in range(0, len(members), LISTED_AT_ONCE):
-                yield wire.encode_members(members[at : at + LISTED_AT_ONCE])
+                yield wire.encode_list(members[at : at + LISTED_AT_ONCE])
 
     async def _lacks(self, sender: PeerKey, body: bytes) -> bytes:
         keys = wire.decode_keys(body)
@@ -127,7 +127,7 @@ class CopyServices:
     async def _put(self, sender: PeerKey, body: bytes) -> bytes:
         frames = wire.split_frames(body)
         if any(frame.kind != wire.PARCEL for frame in frames):
-            raise wire.MalformedCopiesError("only parcels are put")
+            raise MalformedError("only parcels are put")
         with anyio.move_on_after(PUT_PATIENCE_S) as waiting:
             await self._parts.download.spend(len(body))
         if waiting.cancelled_caught:
@@ -186,7 +186,7 @@ Stream = Callable[[PeerKey, bytes], AsyncGenerator[bytes]]
 
 
 def _refusal(error: Exception) -> RefusedError:
-    if isinstance(error, wire.MalformedCopiesError | MalformedRecordError):
+    if isinstance(error, MalformedError | MalformedRecordError):
         return RefusedError("malformed")
     return RefusedError("cannot-store", retry_after_s=60.0)
 
@@ -195,7 +195,7 @@ def _guarded(handler: Call) -> Call:
     async def guarded(sender: PeerKey, body: bytes) -> bytes:
         try:
             return await handler(sender, body)
-        except (wire.MalformedCopiesError, ArchiveError) as error:
+        except (MalformedError, ArchiveError) as error:
             raise _refusal(error) from error
 
     return guarded
@@ -207,7 +207,7 @@ def _guarded_stream(handler: Stream) -> Stream:
             async with aclosing(handler(sender, body)) as pieces:
                 async for piece in pieces:
                     yield piece
-        except (wire.MalformedCopiesError, ArchiveError) as error:
+        except (MalformedError, ArchiveError) as error:
             raise _refusal(error) from error
 
     return guarded

@@ -1,16 +1,17 @@
 """Messages about copies to bytes and back: the only place (docs/protocol/replication.md).
 
-Questions are MessagePack maps; what there is much of (digests, cells, members, parcels) travels packed. All that a
-stranger sent is checked here for type, length and range; what breaks a rule is a MalformedMessageError.
+Questions are MessagePack maps; what there is much of (digests, cells, members, parcels) travels packed: pieces of one
+size, one after the other. All that a stranger sent is checked here for type, length and range; what breaks a rule is a
+MalformedError.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from typing import Annotated, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
-from herodotus.core.errors import PeerFault
+from herodotus.core.errors import MalformedError
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.reconciliation import (
     DIGEST_BYTES,
@@ -23,6 +24,7 @@ from herodotus.core.reconciliation import (
     ranges_of,
 )
 from herodotus.core.signatures import VERSIONS_MAX, Proof
+from herodotus.peers.calls import encode, reader
 from herodotus.store import MEMBER_BYTES_MAX
 
 ROOT, TOPS, CELLS, MEMBERS = "copies/1/root", "copies/1/tops", "copies/1/cells", "copies/1/members"
@@ -51,85 +53,74 @@ STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED, COMING = range(8)
 HELD = frozenset({STORED, KNOWN})
 
 
-class MalformedCopiesError(PeerFault):
-    """The peer broke the protocol: what it said is dropped."""
-
-
-_Position = Annotated[bytes, msgspec.Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+_Position = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+_Nonce = Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+_End = Annotated[bytes, Meta(max_length=KEY_BYTES)]
+"""Of a range: none is the end of the circle."""
 
 
 class _Ranges(msgspec.Struct, kw_only=True, omit_defaults=True):
-    ranges: Annotated[
-        list[tuple[_Position, Annotated[bytes, msgspec.Meta(max_length=KEY_BYTES)]]],
-        msgspec.Meta(min_length=1, max_length=RANGES_MAX + 256),
-    ]
-    nonce: Annotated[bytes, msgspec.Meta(max_length=NONCE_BYTES)] = b""
+    ranges: Annotated[list[tuple[_Position, _End]], Meta(min_length=1, max_length=RANGES_MAX + 256)]
+    nonce: Annotated[bytes, Meta(max_length=NONCE_BYTES)] = b""
     promise: bool = False
 
 
 class RootAnswer(msgspec.Struct, kw_only=True):
     """`is_holder`: by its own view of the ring the peer must hold all of it, and so it promises to."""
 
-    root: Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+    root: Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
     is_holder: bool
 
 
 class _Poll(msgspec.Struct, kw_only=True):
-    nonce: Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
-    members: Annotated[bytes, msgspec.Meta(max_length=POLLED_MAX * MEMBER_BYTES)]
+    nonce: _Nonce
+    members: Annotated[bytes, Meta(max_length=POLLED_MAX * MEMBER_BYTES)]
 
 
-_Proofs = Annotated[
-    list[Annotated[list[Proof], msgspec.Meta(max_length=VERSIONS_MAX)]], msgspec.Meta(max_length=POLLED_MAX)
-]
+_Proofs = Annotated[list[Annotated[list[Proof], Meta(max_length=VERSIONS_MAX)]], Meta(max_length=POLLED_MAX)]
 
-_T = TypeVar("_T")
+_decode_ranges, _decode_poll, _decode_proofs = reader(_Ranges), reader(_Poll), reader(_Proofs)
+encode_root, decode_root = encode, reader(RootAnswer)
+encode_proofs = encode
+encode_list = b"".join
+"""Of tops, members or keys."""
+encode_outcomes = bytes
 
 
-def _decode(data: bytes, type_: type[_T]) -> _T:
-    try:
-        return msgspec.msgpack.decode(data, type=type_)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedCopiesError(str(error)[:200]) from error
+class ScopeQuestion(NamedTuple):
+    scope: Scope
+    nonce: bytes
+    wants_promise: bool
 
 
 def encode_scope(scope: Scope, nonce: bytes = b"", *, wants_promise: bool = False) -> bytes:
     ranges = [(one.low, one.high or b"") for one in scope]
-    return msgspec.msgpack.encode(_Ranges(ranges=ranges, nonce=nonce, promise=wants_promise))
+    return encode(_Ranges(ranges=ranges, nonce=nonce, promise=wants_promise))
 
 
-def wants_promise(data: bytes) -> bool:
-    return _decode(data, _Ranges).promise
-
-
-def decode_scope(data: bytes) -> tuple[Scope, bytes]:
+def decode_scope(data: bytes) -> ScopeQuestion:
     """Ascending ranges that do not touch, none of them empty."""
-    asked = _decode(data, _Ranges)
+    asked = _decode_ranges(data)
     scope = tuple(Range(low, high or None) for low, high in asked.ranges)
     for one in scope:
         if one.high is not None and (len(one.high) != KEY_BYTES or one.high <= one.low):
-            raise MalformedCopiesError("a malformed range")
+            raise MalformedError("a malformed range")
     if ranges_of(arcs_of(scope)) != scope:
-        raise MalformedCopiesError("the ranges are not in order, or touch")
-    return scope, asked.nonce
+        raise MalformedError("the ranges are not in order, or touch")
+    return ScopeQuestion(scope, asked.nonce, asked.promise)
 
 
-def encode_root(answer: RootAnswer) -> bytes:
-    return msgspec.msgpack.encode(answer)
-
-
-def decode_root(data: bytes) -> RootAnswer:
-    return _decode(data, RootAnswer)
-
-
-def encode_tops(tops: Sequence[bytes]) -> bytes:
-    return b"".join(tops)
+def _pieces(data: bytes, size: int, count_max: int) -> list[bytes]:
+    if len(data) % size or len(data) > count_max * size:
+        raise MalformedError(f"not a list of pieces of {size} bytes, or too long a one")
+    return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 def decode_tops(data: bytes, scope: Scope) -> list[bytes]:
-    if len(data) != DIGEST_BYTES * len(directories(scope)):
-        raise MalformedCopiesError("not one digest to each directory")
-    return [data[at : at + DIGEST_BYTES] for at in range(0, len(data), DIGEST_BYTES)]
+    count = len(directories(scope))
+    if len(data) != count * DIGEST_BYTES:
+        raise MalformedError("not one digest to each directory")
+    return _pieces(data, DIGEST_BYTES, count)
 
 
 def encode_count(count: int) -> bytes:
@@ -138,68 +129,48 @@ def encode_count(count: int) -> bytes:
 
 def decode_count(data: bytes) -> int:
     if len(data) != 4:
-        raise MalformedCopiesError("no count")
+        raise MalformedError("no count")
     return int.from_bytes(data, "big")
 
 
-def encode_members(members: Iterable[bytes]) -> bytes:
-    return b"".join(members)
-
-
 def decode_members(data: bytes, count_max: int = ASKED_MAX) -> list[bytes]:
-    if len(data) % MEMBER_BYTES or len(data) > count_max * MEMBER_BYTES:
-        raise MalformedCopiesError("not a list of members, or too long a one")
-    members = [data[at : at + MEMBER_BYTES] for at in range(0, len(data), MEMBER_BYTES)]
-    if any(member[-1:] not in b"ct" for member in members):
-        raise MalformedCopiesError("a member of a kind that there is not")
+    members = _pieces(data, MEMBER_BYTES, count_max)
+    if set(data[MEMBER_BYTES - 1 :: MEMBER_BYTES]) - {*b"ct"}:
+        raise MalformedError("a member of a kind that there is not")
     return members
 
 
-def encode_keys(keys: Iterable[bytes]) -> bytes:
-    return b"".join(keys)
-
-
 def decode_keys(data: bytes) -> list[bytes]:
-    if len(data) % CAPTURE_KEY_BYTES or len(data) > ASKED_MAX * CAPTURE_KEY_BYTES:
-        raise MalformedCopiesError("not a list of captures, or too long a one")
-    return [data[at : at + CAPTURE_KEY_BYTES] for at in range(0, len(data), CAPTURE_KEY_BYTES)]
+    return _pieces(data, CAPTURE_KEY_BYTES, ASKED_MAX)
 
 
-def encode_outcomes(outcomes: Iterable[int]) -> bytes:
-    return bytes(outcomes)
-
-
-def decode_outcomes(data: bytes, count: int) -> list[int]:
-    if len(data) != count or any(outcome > COMING for outcome in data):
-        raise MalformedCopiesError("not an outcome to each capture")
-    return list(data)
+def decode_outcomes(data: bytes, count: int) -> bytes:
+    """One to each capture."""
+    if len(data) != count or max(data, default=0) > COMING:
+        raise MalformedError("not an outcome to each capture")
+    return data
 
 
 def encode_poll(nonce: bytes, members: Sequence[bytes]) -> bytes:
-    return msgspec.msgpack.encode(_Poll(nonce=nonce, members=b"".join(members)))
+    return encode(_Poll(nonce=nonce, members=encode_list(members)))
 
 
 def decode_poll(data: bytes) -> tuple[bytes, list[bytes]]:
-    asked = _decode(data, _Poll)
+    asked = _decode_poll(data)
     return asked.nonce, decode_members(asked.members, POLLED_MAX)
 
 
-def encode_proofs(proofs: Sequence[Sequence[Proof]]) -> bytes:
-    return msgspec.msgpack.encode([list(one) for one in proofs])
-
-
 def decode_proofs(data: bytes, count: int) -> list[list[Proof]]:
-    proofs = _decode(data, _Proofs)
+    proofs = _decode_proofs(data)
     if len(proofs) != count:
-        raise MalformedCopiesError("not an answer to each member")
+        raise MalformedError("not an answer to each member")
     return proofs
 
 
 # -- frames: one member's parcels, and what stands for it where there are none ----------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyFrame:
+class CopyFrame(NamedTuple):
     kind: bytes
     data: bytes
 
@@ -229,7 +200,7 @@ class Frames:
         while len(self._rest) >= _FRAME_HEAD:
             kind, length = bytes(self._rest[:1]), int.from_bytes(self._rest[1:_FRAME_HEAD], "big")
             if kind not in _KINDS or length > FRAME_BYTES_MAX or not length:
-                raise MalformedCopiesError("no such frame")
+                raise MalformedError("no such frame")
             end = _FRAME_HEAD + length
             if len(self._rest) < end:
                 return
@@ -237,7 +208,7 @@ class Frames:
             del self._rest[:end]
             self._size += length
             if self._size > MEMBER_BYTES_MAX:
-                raise MalformedCopiesError("a parcel larger than any capture")
+                raise MalformedError("a parcel larger than any capture")
             if kind == PART:
                 self._parts.append(content)
                 continue
@@ -247,7 +218,7 @@ class Frames:
 
     def end(self) -> None:
         if self._rest or self._parts:
-            raise MalformedCopiesError("a frame is cut off")
+            raise MalformedError("a frame is cut off")
 
 
 def split_frames(data: bytes) -> list[CopyFrame]:

@@ -18,8 +18,8 @@
     │   │   ├── StoreRefusedError       nothing can be stored now (disk full, read-only, failed); reading continues
     │   │   └── CursorExpiredError      a stream's cursor belongs to an index that was rebuilt since
     │   └── CallError              a call to another peer had no answer (`herodotus.peers.calls`)
-    ├── PeerFault         exit 1   another peer broke the rules: distrust it, carry on. The `Malformed…Error` of each
-    │                              protocol stands in its `wire.py`
+    ├── PeerFault         exit 1   another peer broke the rules: distrust it, carry on
+    │   └── MalformedError         its bytes are no message of their protocol; every `wire.py` raises it
     └── NotFound          exit 3   the thing asked for does not exist: no home, no running peer
 
 What is our own fault is an assertion or a crash, never one of these.
@@ -46,6 +46,10 @@ class WorldFailure(HerodotusError):
 
 class PeerFault(HerodotusError):
     """Another peer broke the rules. It is never a reason to stop."""
+
+
+class MalformedError(PeerFault, ValueError):
+    """Another peer's bytes are no message of their protocol. The text says what is wrong: often a word to count by."""
 
 
 class NotFound(HerodotusError):

@@ -7,13 +7,17 @@ leases and copies are services of their own on top of it; they are written again
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from dht import Contact
-from herodotus.core.errors import PeerFault, WorldFailure
+from herodotus.core.errors import MalformedError, PeerFault, WorldFailure
 
 PeerKey = bytes
 """A peer's public key, 32 bytes: proven by the connection, never taken from a message."""
+
+Message = TypeVar("Message")
 
 CALL_BYTES_MAX = 8 << 20
 CALL_DEADLINE_S = 30.0
@@ -80,3 +84,19 @@ class Services:
             calls={name: handler for part in parts for name, handler in part.calls.items()},
             streams={name: handler for part in parts for name, handler in part.streams.items()},
         )
+
+
+encode = msgspec.msgpack.Encoder().encode
+
+
+def reader(kind: type[Message]) -> Callable[[bytes], Message]:
+    """Of bodies in MessagePack, straight into a type whose annotations are the limits. It raises MalformedError."""
+    decode = msgspec.msgpack.Decoder(kind).decode
+
+    def read(body: bytes) -> Message:
+        try:
+            return decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise MalformedError(str(error)[:200]) from error
+
+    return read

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterable
 from math import ceil, sqrt
 
-from herodotus.core.errors import MalformedRecordError
+from herodotus.core.errors import MalformedError
 
 Cell = tuple[int, int]
 """The exclusive or of the elements in it, each with its check, and how many they are."""
@@ -32,7 +32,7 @@ _COUNT_BYTES_MAX = 6
 
 
 class Symbols:
-    """The cells of a set, as many as are asked for. Raises MalformedRecordError beyond `CELLS_MAX`."""
+    """The cells of a set, as many as are asked for. Raises MalformedError beyond `CELLS_MAX`."""
 
     def __init__(self, elements: Iterable[bytes]) -> None:
         self._packed: list[int] = []
@@ -52,7 +52,7 @@ class Symbols:
 
     def cells(self, start: int, end: int) -> list[Cell]:
         if end > CELLS_MAX:
-            raise MalformedRecordError("more cells than any honest difference needs")
+            raise MalformedError("more cells than any honest difference needs")
         while len(self._cells) < end:
             self._make(min(CELLS_MAX, max(_FIRST, len(self._cells) * _STEP)))
         return list(zip(self._cells[start:end], self._counts[start:end], strict=True))
@@ -172,7 +172,7 @@ def encode_cells(cells: Iterable[Cell]) -> bytes:
 
 
 class CellReader:
-    """Takes bytes as they come and gives whole cells. Raises MalformedRecordError."""
+    """Takes bytes as they come and gives whole cells. Raises MalformedError."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -199,5 +199,5 @@ class CellReader:
                 packed = int.from_bytes(self._rest[start : start + _PACKED_BYTES], "big")
                 return (packed, number >> 1 if number & 1 == 0 else -((number + 1) >> 1)), at
             if shift >= 7 * _COUNT_BYTES_MAX:
-                raise MalformedRecordError("a cell of more elements than there are")
+                raise MalformedError("a cell of more elements than there are")
         return None

@@ -22,6 +22,7 @@ from dht.core.arcs import Arcs
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
 from herodotus.core.captures import position_of
+from herodotus.core.errors import MalformedError
 from herodotus.core.reconciliation import Sum, parts_of, reconcile, sums_of
 from herodotus.crawl.links.hand_over import KNOWN
 from herodotus.crawl.links.outbox import Standby
@@ -29,7 +30,6 @@ from herodotus.crawl.links.owner import LinkReceiver, out_of
 from herodotus.crawl.links.walks import SERVICE
 from herodotus.crawl.links.wire import (
     BATCH_LINKS_MAX,
-    MalformedLinksError,
     decode_batch,
     decode_sums,
     encode_batch,
@@ -115,7 +115,7 @@ class Comparing:
             try:
                 for start, end in Arcs([ring.arc(stretch)]).pieces():
                     await reconcile(side, _Part(start or _ZERO, end, 0))
-            except (CallError, MalformedLinksError) as error:
+            except (CallError, MalformedError) as error:
                 self.counts.broken_off += 1
                 logger.info("known URLs were not compared to the end error=%s", error)
 
@@ -124,7 +124,7 @@ class Comparing:
         answer = await self._calls.call(owner, SUMS, start + end, deadline_s=DEADLINE_S)
         reached, theirs = decode_sums(answer)
         if not start < reached <= end:
-            raise MalformedLinksError("reached")
+            raise MalformedError("reached")
         return reached, theirs
 
     async def make_equal(self, owner: Contact, start: Key, end: Key) -> None:
@@ -139,9 +139,9 @@ class Comparing:
                         self.counts.learned += (await self._receiver.keep(links)).new
                     is_first = False
                     if len(told) > BATCH_LINKS_MAX:
-                        raise MalformedLinksError("too many")
+                        raise MalformedError("too many")
         if too_long.cancelled_caught:
-            raise MalformedLinksError("too slow")
+            raise MalformedError("too slow")
         ours = [key for key in self._keys(start, end) if key not in told]
         links = [*self._links(ours[:BATCH_LINKS_MAX])]
         if links:

@@ -15,7 +15,6 @@ from itertools import islice
 from typing import Final
 
 import anyio
-import msgspec
 
 from crawler.core.link import Link
 from crawler.core.rows import Batch, Rows
@@ -25,10 +24,11 @@ from dht.core.holders import Table, moves
 from dht.core.ids import KEY_BYTES, Key, is_in_arc
 from dht.core.limits import Buckets, Rate
 from herodotus.core.captures import position_of
+from herodotus.core.errors import MalformedError
 from herodotus.crawl.links.outbox import Standby
 from herodotus.crawl.links.owner import LinkReceiver, out_of
 from herodotus.crawl.links.substitute import OwnFrontier
-from herodotus.crawl.links.wire import MalformedLinksError, decode_batch, encode_batch, in_order
+from herodotus.crawl.links.wire import arcs_row, decode_arcs, decode_batch, encode_batch, in_order
 from herodotus.peers.calls import CallError, Calls, PeerKey, RefusedError, Services
 from herodotus.peers.ring_view import RingView
 
@@ -50,7 +50,6 @@ KNOWS_SOME: Final = b"\x00"
 """The first piece of an answer: was the answering peer told itself what was known there before it came?"""
 _TOLD_ROW: Final = b"mtold"
 _HELD_ROW: Final = b"mheld"
-_arcs = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 
 
 class HandingOver:
@@ -149,12 +148,11 @@ class HandingOver:
         is_news = (told, held) != (self._told, self._held)
         self._before, self._told, self._held = before, told, held
         if is_news:
-            self._rows.write(Batch([(_TOLD_ROW, msgspec.msgpack.encode(list(told)))]))
-            self._rows.write(Batch([(_HELD_ROW, msgspec.msgpack.encode(list(held)))]))
+            self._rows.write(Batch([(_TOLD_ROW, arcs_row(told)), (_HELD_ROW, arcs_row(held))]))
 
     def _read(self, row: bytes) -> Arcs:
         found = self._rows.get(row)
-        return Arcs(Arc(Key(start), Key(end)) for start, end in _arcs.decode(found)) if found else NONE
+        return decode_arcs(found) if found else NONE
 
     async def _ask_for(self, arc: Arc, others: Sequence[Contact]) -> bool:
         """Until a holder that knew everything has told us; without one, each tells what it knows."""
@@ -167,7 +165,7 @@ class HandingOver:
             except CallError as error:
                 logger.info("no answer about known URLs error=%s", error)
                 is_all = False
-            except (MalformedLinksError, TimeoutError) as error:
+            except (MalformedError, TimeoutError) as error:
                 logger.warning(
                     "malformed answer about known URLs peer=%s error=%s", contact.peer.hex()[:16], error
                 )
@@ -195,7 +193,7 @@ class HandingOver:
                 self.learned += kept_now.new
                 told, kept = told + len(links), kept + kept_now.taken
                 if told >= FIRST_JUDGED and kept < NOT_OURS_MAX * told:
-                    raise MalformedLinksError("rubbish")
+                    raise MalformedError("rubbish")
         return bool(knew_all)
 
     # --- what others ask of us

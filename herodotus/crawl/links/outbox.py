@@ -20,15 +20,21 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from crawler.core.link import Link
 from crawler.core.rows import Batch, Rows, after
 from crawler.core.urls import host_of
 from dht.core.ids import Key
 from herodotus.core.captures import position_of
 from herodotus.core.links.walk_plan import Keys
-from herodotus.crawl.links.wire import link_of, meta_of
+from herodotus.crawl.links.wire import (
+    WaitingRow,
+    decode_standby,
+    decode_waiting,
+    decode_walk,
+    standby_row,
+    waiting_row,
+    walk_row,
+)
 
 _LINK, _HAVE, _DONE = b"l", b"h", b"d"
 _WALK_ROW = b"mwalk"
@@ -38,15 +44,6 @@ REMEMBERED_MAX = 65_536
 HOST_LINKS_MAX = 100_000
 """Waiting for delivery, of one host: a page farm must not stand before everybody else."""
 HOSTS_COUNTED_MAX = 50_000
-
-
-class _Row(msgspec.Struct, array_like=True):
-    """The order of the fields is the file format."""
-
-    generation: int
-    url: str
-    meta: int
-    since_s: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +73,7 @@ class Outbox:
         self._repeated = self._over_budget = self._given_up = 0
         self._waiting = sum(1 for _ in self._rows.keys(_LINK, after(_LINK)))
         found = self._rows.get(_WALK_ROW)
-        self._walk, self._is_walking = (
-            msgspec.msgpack.decode(found, type=tuple[int, bool]) if found else (0, False)
-        )
+        self._walk, self._is_walking = decode_walk(found) if found else (0, False)
 
     def __len__(self) -> int:
         return self._waiting
@@ -114,8 +109,7 @@ class Outbox:
             if found is not None:
                 self._repeated += 1
             elif self._has_room_for(link, is_own=is_own):
-                row = _Row(self._walk, link.url, meta_of(link), int(now))
-                batch.put(_LINK + key, msgspec.msgpack.encode(row))
+                batch.put(_LINK + key, waiting_row(self._walk, link, int(now)))
                 added += 1
         self._rows.write(batch)
         self._waiting += added
@@ -147,7 +141,7 @@ class Outbox:
             self._set_walk(self._walk + 1, is_walking=True)
         found = bytearray()
         for row, value in self._rows.scan(_LINK, after(_LINK)):
-            if _row(value).generation < self._walk:
+            if decode_waiting(value).generation < self._walk:
                 found += row[1:]
         return Keys(bytes(found))
 
@@ -159,7 +153,7 @@ class Outbox:
         self._rows.write(Batch([(_DONE + short(peer), mark)]))
 
     def read(self, keys: Sequence[Key]) -> list[Link | None]:
-        return [link_of(row.url, row.meta) if row else None for row in self._read(keys)]
+        return [row.link if row else None for row in self._read(keys)]
 
     def have(self, keys: Sequence[Key]) -> list[frozenset[bytes]]:
         """Short names of those that acknowledged these links in earlier walks, or alone."""
@@ -200,12 +194,12 @@ class Outbox:
         batch = Batch()
         for row in list(self._rows.keys(_DONE, after(_DONE))):
             batch.delete(row)
-        batch.put(_WALK_ROW, msgspec.msgpack.encode((self._walk, False)))
+        batch.put(_WALK_ROW, walk_row(self._walk, is_walking=False))
         self._rows.write(batch)
         self._is_walking = False
 
     def _set_walk(self, number: int, *, is_walking: bool) -> None:
-        self._rows.write(Batch([(_WALK_ROW, msgspec.msgpack.encode((number, is_walking)))]))
+        self._rows.write(Batch([(_WALK_ROW, walk_row(number, is_walking=is_walking))]))
         self._walk, self._is_walking = number, is_walking
 
     def _forget_host(self, host: str) -> None:
@@ -216,12 +210,10 @@ class Outbox:
 
     # --- the disk
 
-    def _read(self, keys: Sequence[Key]) -> list[_Row | None]:
-        return [_row(one) if one else None for one in self._rows.get_many([_LINK + key for key in keys])]
-
-
-def _row(data: bytes) -> _Row:
-    return msgspec.msgpack.decode(data, type=_Row)
+    def _read(self, keys: Sequence[Key]) -> list[WaitingRow | None]:
+        return [
+            decode_waiting(one) if one else None for one in self._rows.get_many([_LINK + key for key in keys])
+        ]
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
@@ -233,7 +225,6 @@ URLS_MAX: Final = 20_000_000
 CROWDED_SHARE: Final = 0.8
 """Of that: from then on what is held no more goes, so that a peer of many years and neighbours still takes links."""
 _STANDBY = b"s"
-_decoder = msgspec.msgpack.Decoder(tuple[str, int])
 
 
 class Standby:
@@ -263,7 +254,7 @@ class Standby:
         for row, found in zip(rows, self._rows.get_many(rows), strict=True):
             if found is None and self._count + added < URLS_MAX:
                 link = fresh[row]
-                batch.put(row, msgspec.msgpack.encode((link.url, meta_of(link))))
+                batch.put(row, standby_row(link))
                 added += 1
         self._rows.write(batch)
         self._count += added
@@ -284,8 +275,7 @@ class Standby:
             found = Key(row[1:])
             if up_to is not None and found > up_to:
                 return
-            url, meta = _decoder.decode(value)
-            yield found, link_of(url, meta)
+            yield found, decode_standby(value)
 
     def keys(self, start: Key, end: Key) -> Iterator[Key]:
         """In (start, end], in order."""
@@ -296,4 +286,4 @@ class Standby:
 
     def get(self, key: Key) -> Link | None:
         value = self._rows.get(_STANDBY + key)
-        return link_of(*_decoder.decode(value)) if value else None
+        return decode_standby(value) if value else None

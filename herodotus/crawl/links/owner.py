@@ -27,10 +27,11 @@ from crawler.core.urls import UrlRules, host_of
 from dht import Contact
 from dht.core.ids import Key
 from herodotus.core.captures import position_of
+from herodotus.core.errors import MalformedError
 from herodotus.core.links.senders import Senders
 from herodotus.crawl.links.outbox import Outbox, Standby
 from herodotus.crawl.links.walks import SERVICE
-from herodotus.crawl.links.wire import MalformedLinksError, Taken, decode_batch, encode_taken
+from herodotus.crawl.links.wire import Taken, decode_batch, encode_taken
 from herodotus.peers.calls import PeerKey, RefusedError, Services
 from herodotus.peers.ring_view import RingView
 
@@ -245,7 +246,7 @@ class LinkReceiver:
             raise RefusedError("full", retry_after_s=FULL_AGAIN_S)
         try:
             links = decode_batch(body)
-        except MalformedLinksError as error:
+        except MalformedError as error:
             logger.info("a batch of links could not be read reason=%s peer=%s", error, peer.hex()[:16])
             self.counts.nonsense += 1
             self._senders.nonsense(peer, now)

@@ -16,10 +16,11 @@ from crawler.core.link import Link
 from dht import Contact
 from dht.core.holders import Table
 from dht.core.ids import IdCheck, Key
+from herodotus.core.errors import MalformedError
 from herodotus.core.links.senders import Silences
 from herodotus.core.links.walk_plan import Keys, WalkStop, mark_of, stops_of
 from herodotus.crawl.links.outbox import Outbox, short
-from herodotus.crawl.links.wire import MalformedLinksError, Taken, decode_taken, encode_batch, in_order
+from herodotus.crawl.links.wire import Taken, decode_taken, encode_batch, in_order
 from herodotus.peers.calls import CallError, Questions, RefusedError
 from herodotus.peers.ring_view import RingView
 
@@ -212,7 +213,7 @@ class LinkWalks:
                 wait_s = error.retry_after_s or 0.0
                 if not wait_s or wait_s > WAIT_MAX_S:
                     break
-            except (CallError, MalformedLinksError) as error:
+            except (CallError, MalformedError) as error:
                 logger.debug("a walk skipped a peer error=%s", error)
                 report.unreachable += 1
                 break

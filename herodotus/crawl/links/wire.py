@@ -7,19 +7,22 @@ URL is canonical is not checked here.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 import zstandard
+from msgspec import Meta
 
 from crawler.core.link import Link, kind_of
 from crawler.core.urls import URL_CHARS_MAX
+from dht.core.arcs import Arc, Arcs
 from dht.core.ids import KEY_BYTES, IdCheck, Key, PeerKey
 from dht.core.records import SLOTS, VIRTUAL_NODES_MAX, Address, Contact, is_address
-from herodotus.core.errors import PeerFault
+from herodotus.core.errors import MalformedError
 from herodotus.core.reconciliation import PARTS, Sum
+from herodotus.peers.calls import encode, reader
 
 VERSION: Final = 1
 BATCH_LINKS_MAX: Final = 10_000
@@ -48,10 +51,6 @@ _DICTIONARY: Final = (
 )
 
 
-class MalformedLinksError(PeerFault, ValueError):
-    """The bytes are no batch, or no answer; the word is what it is counted as."""
-
-
 def meta_of(link: Link) -> int:
     """The byte of a link beside its URL: all that its holders are to remember."""
     return min(link.depth, DEPTH_MAX) << _DEPTH_SHIFT | link.is_doubtful * _DOUBTFUL | link.is_embedded
@@ -70,7 +69,7 @@ class Taken:
     """Not the receiver's, by its view of the ring; the contacts are those it thinks of instead."""
     rubbish: tuple[int, ...] = ()
     """Nobody's: malformed, or outside of what the network archives."""
-    contacts: tuple[Contact, ...] = field(default=())
+    contacts: tuple[Contact, ...] = ()
 
 
 def in_order(links: Sequence[Link]) -> list[Link]:
@@ -97,20 +96,19 @@ def encode_batch(links: Sequence[Link]) -> bytes:
 
 
 def decode_batch(data: bytes) -> list[Link]:
-    """Raises WireError."""
     if data[:1] != bytes((VERSION,)):
-        raise MalformedLinksError("version")
+        raise MalformedError("version")
     plain = _unpacked(data[1:])
     numbers = _Numbers(plain)
     count = numbers.take()
     if not 0 < count <= BATCH_LINKS_MAX:
-        raise MalformedLinksError("count")
+        raise MalformedError("count")
     shared = [numbers.take() for _ in range(count)]
     lengths = [numbers.take() for _ in range(count)]
     letters_at = numbers.at + count
     metas = plain[numbers.at : letters_at]
     if sum(lengths) != len(plain) - letters_at or len(metas) != count:
-        raise MalformedLinksError("length")
+        raise MalformedError("length")
     return list(_links(plain, letters_at, shared, lengths, metas))
 
 
@@ -118,10 +116,10 @@ def _links(plain: bytes, at: int, shared: list[int], lengths: list[int], metas: 
     before = b""
     for same, length, meta in zip(shared, lengths, metas, strict=True):
         if same > len(before) or same + length > URL_CHARS_MAX:
-            raise MalformedLinksError("length")
+            raise MalformedError("length")
         url = before[:same] + plain[at : at + length]
         if url <= before or not url.isascii():
-            raise MalformedLinksError("order" if url.isascii() else "letters")
+            raise MalformedError("order" if url.isascii() else "letters")
         yield link_of(url.decode("ascii"), meta)
         before, at = url, at + length
 
@@ -155,13 +153,13 @@ class _Numbers:
         number = 0
         for shift in (0, 7, 14):
             if self.at >= len(self._data):
-                raise MalformedLinksError("length")
+                raise MalformedError("length")
             byte = self._data[self.at]
             self.at += 1
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return number
-        raise MalformedLinksError("number")
+        raise MalformedError("number")
 
 
 @lru_cache(maxsize=1)
@@ -184,9 +182,9 @@ def _unpacked(data: bytes) -> bytes:
         with unpacker.stream_reader(data) as reader:
             plain = reader.read(BATCH_BYTES_MAX + 1)
     except zstandard.ZstdError as error:
-        raise MalformedLinksError("packing") from error
+        raise MalformedError("packing") from error
     if len(plain) > BATCH_BYTES_MAX:
-        raise MalformedLinksError("size")
+        raise MalformedError("size")
     return plain
 
 
@@ -201,9 +199,8 @@ def encode_sums(reached: Key, sums: Sequence[Sum]) -> bytes:
 
 
 def decode_sums(data: bytes) -> tuple[Key, list[Sum]]:
-    """Raises WireError."""
     if len(data) != KEY_BYTES + PARTS * _SUM_BYTES:
-        raise MalformedLinksError("sums")
+        raise MalformedError("sums")
     starts = range(KEY_BYTES, len(data), _SUM_BYTES)
     return Key(data[:KEY_BYTES]), [
         Sum(int.from_bytes(data[at : at + 4], "big"), int.from_bytes(data[at + 4 : at + _SUM_BYTES], "big"))
@@ -213,9 +210,13 @@ def decode_sums(data: bytes) -> tuple[Key, list[Sum]]:
 
 # --- answers
 
-_Contact = tuple[bytes, bytes, int, int, int]
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(tuple[int, list[int], list[int], list[_Contact]])
+_Place = Annotated[int, Meta(ge=0, lt=BATCH_LINKS_MAX)]
+_PeerKey = Annotated[bytes, Meta(min_length=32, max_length=32)]
+_Slot = Annotated[int, Meta(ge=0, lt=SLOTS)]
+_Index = Annotated[int, Meta(ge=0, lt=VIRTUAL_NODES_MAX)]
+_Contact = tuple[_PeerKey, bytes, int, _Slot, _Index]
+_Contacts = Annotated[list[_Contact], Meta(max_length=CONTACTS_MAX)]
+_decode_answer = reader(tuple[Literal[1], list[_Place], list[_Place], _Contacts])
 _ANSWER_BYTES_MAX: Final = 3 * 2 * BATCH_LINKS_MAX + 100 * CONTACTS_MAX
 
 
@@ -224,22 +225,17 @@ def encode_taken(taken: Taken) -> bytes:
         (contact.peer, contact.address.host, contact.address.port, contact.slot, contact.index)
         for contact in taken.contacts[:CONTACTS_MAX]
     ]
-    return _encoder.encode((VERSION, taken.strays, taken.rubbish, contacts))
+    return encode((VERSION, taken.strays, taken.rubbish, contacts))
 
 
 def decode_taken(data: bytes, sent: int, id_check: IdCheck) -> Taken:
-    """The answer to a batch of so many links. Raises WireError."""
+    """The answer to a batch of so many links."""
     if len(data) > _ANSWER_BYTES_MAX:
-        raise MalformedLinksError("size")
-    try:
-        version, strays, rubbish, contacts = _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise MalformedLinksError("answer") from error
+        raise MalformedError("size")
+    _, strays, rubbish, contacts = _decode_answer(data)
     places = (*strays, *rubbish)
-    if version != VERSION or len(contacts) > CONTACTS_MAX or len({*places}) != len(places):
-        raise MalformedLinksError("answer")
-    if any(not 0 <= place < sent for place in places):
-        raise MalformedLinksError("answer")
+    if len({*places}) != len(places) or max(places, default=-1) >= sent:
+        raise MalformedError("answer")
     return Taken(
         strays=tuple(strays),
         rubbish=tuple(rubbish),
@@ -250,7 +246,52 @@ def decode_taken(data: bytes, sent: int, id_check: IdCheck) -> Taken:
 def _contact(one: _Contact, id_check: IdCheck) -> Contact:
     peer, host, port, slot, index = one
     address = Address(host=host, port=port)
-    is_sound = is_address(address) and 0 <= slot < SLOTS and 0 <= index < VIRTUAL_NODES_MAX
-    if len(peer) != 32 or not is_sound:
-        raise MalformedLinksError("answer")
+    if not is_address(address):
+        raise MalformedError("answer")
     return Contact.at(PeerKey(peer), address, slot, index, id_check)
+
+
+# --- rows of the links' folder
+
+
+class WaitingRow(msgspec.Struct, array_like=True):
+    """A link of the outbox. The order of the fields is the file format."""
+
+    generation: int
+    url: str
+    meta: int
+    since_s: int
+
+    @property
+    def link(self) -> Link:
+        return link_of(self.url, self.meta)
+
+
+decode_waiting = msgspec.msgpack.Decoder(WaitingRow).decode
+decode_walk = msgspec.msgpack.Decoder(tuple[int, bool]).decode
+_decode_standby = msgspec.msgpack.Decoder(tuple[str, int]).decode
+_decode_arcs = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]]).decode
+
+
+def waiting_row(generation: int, link: Link, since_s: int) -> bytes:
+    return encode(WaitingRow(generation, link.url, meta_of(link), since_s))
+
+
+def walk_row(number: int, *, is_walking: bool) -> bytes:
+    return encode((number, is_walking))
+
+
+def standby_row(link: Link) -> bytes:
+    return encode((link.url, meta_of(link)))
+
+
+def decode_standby(row: bytes) -> Link:
+    return link_of(*_decode_standby(row))
+
+
+def arcs_row(arcs: Arcs) -> bytes:
+    return encode(list(arcs))
+
+
+def decode_arcs(row: bytes) -> Arcs:
+    return Arcs(Arc(Key(start), Key(end)) for start, end in _decode_arcs(row))

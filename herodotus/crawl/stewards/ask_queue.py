@@ -17,12 +17,12 @@ import anyio
 import anyio.abc
 
 from dht import Contact
+from herodotus.core.errors import MalformedError
 from herodotus.crawl.stewards.wire import (
     ASKS_MAX,
     RETURNS_MAX,
     Answer,
     Ask,
-    MalformedError,
     No,
     Return,
     decode_answers,

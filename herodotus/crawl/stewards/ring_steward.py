@@ -29,6 +29,7 @@ from crawler.core.urls import Origin, canonical, host_of, origin_of
 from crawler.ports import CaptureSink, Fetcher
 from crawler.steward import LocalSteward
 from dht import Contact
+from herodotus.core.errors import MalformedError
 from herodotus.core.status import StewardStatus
 from herodotus.crawl.stewards.ask_queue import ASK_DEADLINE_S, ASK_SERVICE, Desk
 from herodotus.crawl.stewards.office import (
@@ -46,7 +47,6 @@ from herodotus.crawl.stewards.windows import WAIT_MAX_S, Windows, soon
 from herodotus.crawl.stewards.wire import (
     Answer,
     Ask,
-    MalformedError,
     NoRules,
     NotYet,
     Return,
@@ -293,7 +293,7 @@ class RingSteward(LocalSteward):
         try:
             message = decode_asks(body)
         except MalformedError as error:
-            raise RefusedError(error.problem[:50]) from error
+            raise RefusedError(str(error)[:50]) from error
         self.office.charge(asker, 1 + len(message.asks))
         self._has_slept()
         for returned in message.returns:

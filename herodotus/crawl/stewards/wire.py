@@ -1,81 +1,84 @@
 """How do asks for leases, and their answers, become bytes and back? The only place (docs/protocol/leases.md).
 
-Everything is checked here: types by msgspec, lengths and ranges by hand. What fails is a MalformedError.
+The types say what may stand in a message. What breaks them, or says what cannot be printed, is a MalformedError.
 """
 
 import math
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Protocol, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from crawler.core.politeness import STARTS_MAX
-from herodotus.core.errors import PeerFault
+from herodotus.core.errors import MalformedError
+from herodotus.peers.calls import encode, reader
 
 VERSION = 1
 ASKS_MAX = 256
 RETURNS_MAX = 1_024
 SUBJECT_CHARACTERS_MAX = 300
 """A host's name has 253 at most."""
+ORIGIN_CHARACTERS_MAX = SUBJECT_CHARACTERS_MAX + 20
 TIME_MS_MAX = 7 * 86_400_000
 """A Retry-After of a day is the longest that is heeded."""
 RULES_BYTES_MAX = 512 * 1024
+RULES_VERSION_BYTES = 8
 PROBLEM_CHARACTERS_MAX = 300
 REASON_CHARACTERS_MAX = 100
 COUNTER_MAX = 2**53
 GRANTED, NOT_YET, NO = 0, 1, 2
 SAME, RULES, RULES_LATER, NO_RULES = 0, 1, 2, 3
 
-
-class MalformedError(PeerFault):
-    """Another peer's message breaks the protocol."""
-
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
-        super().__init__(f"not a message about leases: {problem}")
+Subject = Annotated[str, Meta(max_length=SUBJECT_CHARACTERS_MAX, pattern="^(host|address):")]
+Purpose = Annotated[str, Meta(max_length=SUBJECT_CHARACTERS_MAX)]
+Reason = Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)]
+Milliseconds = Annotated[int, Meta(ge=0, le=TIME_MS_MAX)]
+Counter = Annotated[int, Meta(ge=0, le=COUNTER_MAX)]
+Starts = Annotated[int, Meta(ge=1, le=STARTS_MAX)]
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):
-    subject: str
-    wanted: int
-    from_ms: int = 0
-    lasts_ms: int = 0
-    purpose: str = ""
+    subject: Subject
+    wanted: Starts
+    from_ms: Milliseconds = 0
+    lasts_ms: Milliseconds = 0
+    purpose: Purpose = ""
 
 
 class Return(msgspec.Struct, frozen=True, array_like=True):
-    subject: str
-    number: int
-    fetches: int
-    status: int
+    subject: Subject
+    number: Counter
+    fetches: Annotated[int, Meta(ge=0, le=STARTS_MAX)]
+    status: Annotated[int, Meta(ge=0, le=999)]
     """0: there was no answer."""
-    duration_ms: int
-    retry_after_ms: int = -1
-    purpose: str = ""
+    duration_ms: Milliseconds
+    retry_after_ms: Annotated[int, Meta(ge=-1, le=TIME_MS_MAX)] = -1
+    purpose: Purpose = ""
 
 
 class Asks(msgspec.Struct, frozen=True, array_like=True):
     version: int
-    asks: list[Ask]
-    returns: list[Return]
+    asks: Annotated[list[Ask], Meta(max_length=ASKS_MAX)]
+    returns: Annotated[list[Return], Meta(max_length=RETURNS_MAX)]
 
 
 class Granted(msgspec.Struct, frozen=True, array_like=True, tag=GRANTED):
-    number: int
-    starts_in_ms: int
-    lasts_ms: int
-    count: int
-    spacing_ms: int
-    rules: int = 0
+    number: Counter
+    starts_in_ms: Milliseconds
+    lasts_ms: Milliseconds
+    count: Starts
+    spacing_ms: Milliseconds
+    rules: Counter = 0
 
 
 class NotYet(msgspec.Struct, frozen=True, array_like=True, tag=NOT_YET):
-    wait_ms: int
-    reason: str
+    wait_ms: Milliseconds
+    reason: Reason
 
 
 class No(msgspec.Struct, frozen=True, array_like=True, tag=NO):
-    reason: str
+    reason: Reason
 
 
 Answer = Granted | NotYet | No
@@ -88,31 +91,31 @@ class LeaseAnswers(msgspec.Struct, frozen=True, array_like=True):
 
 class RulesAsk(msgspec.Struct, frozen=True, array_like=True):
     version: int
-    origin: str
-    known: bytes = b""
+    origin: Annotated[str, Meta(min_length=1, max_length=ORIGIN_CHARACTERS_MAX)]
+    known: Annotated[bytes, Meta(max_length=RULES_VERSION_BYTES)] = b""
 
 
 class SameRules(msgspec.Struct, frozen=True, array_like=True, tag=SAME):
-    rules: int
-    age_ms: int
+    rules: Counter
+    age_ms: Milliseconds
 
 
 class NewRules(msgspec.Struct, frozen=True, array_like=True, tag=RULES):
-    rules: int
-    age_ms: int
-    version: bytes
+    rules: Counter
+    age_ms: Milliseconds
+    version: Annotated[bytes, Meta(min_length=RULES_VERSION_BYTES, max_length=RULES_VERSION_BYTES)]
     is_reachable: bool
-    text: bytes
-    problem: str = ""
+    text: Annotated[bytes, Meta(max_length=RULES_BYTES_MAX)]
+    problem: Annotated[str, Meta(max_length=PROBLEM_CHARACTERS_MAX)] = ""
 
 
 class RulesLater(msgspec.Struct, frozen=True, array_like=True, tag=RULES_LATER):
-    wait_ms: int
-    reason: str
+    wait_ms: Milliseconds
+    reason: Reason
 
 
 class NoRules(msgspec.Struct, frozen=True, array_like=True, tag=NO_RULES):
-    reason: str
+    reason: Reason
 
 
 RulesAnswer = SameRules | NewRules | RulesLater | NoRules
@@ -123,10 +126,30 @@ class _RulesReply(msgspec.Struct, frozen=True, array_like=True):
     answer: RulesAnswer
 
 
-T = TypeVar("T")
-_encode = msgspec.msgpack.Encoder().encode
-_asks, _answers = msgspec.msgpack.Decoder(Asks), msgspec.msgpack.Decoder(LeaseAnswers)
-_rules_ask, _rules_reply = msgspec.msgpack.Decoder(RulesAsk), msgspec.msgpack.Decoder(_RulesReply)
+class _Versioned(Protocol):
+    @property
+    def version(self) -> int: ...
+
+
+Body = TypeVar("Body", bound=_Versioned)
+
+
+def _of_our_version(kind: type[Body]) -> Callable[[bytes], Body]:
+    read = reader(kind)
+
+    def decode(body: bytes) -> Body:
+        found = read(body)
+        if found.version != VERSION:
+            raise MalformedError("version")
+        return found
+
+    return decode
+
+
+decode_asks = _of_our_version(Asks)
+decode_rules_ask = _of_our_version(RulesAsk)
+_decode_answers = _of_our_version(LeaseAnswers)
+_decode_rules = _of_our_version(_RulesReply)
 
 
 def to_ms(seconds: float, *, up: bool = False) -> int:
@@ -136,100 +159,37 @@ def to_ms(seconds: float, *, up: bool = False) -> int:
 
 
 def encode_asks(asks: Sequence[Ask], returns: Sequence[Return]) -> bytes:
-    return _encode(Asks(VERSION, list(asks), list(returns)))
-
-
-def decode_asks(body: bytes) -> Asks:
-    found = _decoded(_asks, body)
-    _check(found.version == VERSION, "version")
-    _check(len(found.asks) <= ASKS_MAX and len(found.returns) <= RETURNS_MAX, "too many at once")
-    for ask in found.asks:
-        _check_subject(ask.subject, ask.purpose)
-        _check(1 <= ask.wanted <= STARTS_MAX, "wanted")
-        _check_times(ask.from_ms, ask.lasts_ms)
-    for one in found.returns:
-        _check_subject(one.subject, one.purpose)
-        _check(0 <= one.number <= COUNTER_MAX and 0 <= one.fetches <= STARTS_MAX, "number")
-        _check(0 <= one.status <= 999, "status")
-        _check_times(one.duration_ms)
-        _check(-1 <= one.retry_after_ms <= TIME_MS_MAX, "time")
-    return found
+    return encode(Asks(VERSION, list(asks), list(returns)))
 
 
 def encode_answers(answers: Sequence[Answer]) -> bytes:
-    return _encode(LeaseAnswers(VERSION, list(answers)))
+    return encode(LeaseAnswers(VERSION, list(answers)))
 
 
 def decode_answers(body: bytes, *, expected: int) -> list[Answer]:
-    found = _decoded(_answers, body)
-    _check(found.version == VERSION, "version")
-    _check(len(found.answers) == expected, "as many answers as asks")
-    for answer in found.answers:
-        if isinstance(answer, Granted):
-            _check(0 <= answer.number <= COUNTER_MAX and 0 <= answer.rules <= COUNTER_MAX, "number")
-            _check(1 <= answer.count <= STARTS_MAX, "count")
-            _check_times(answer.starts_in_ms, answer.lasts_ms, answer.spacing_ms)
-        elif isinstance(answer, NotYet):
-            _check_times(answer.wait_ms)
-            _check_reason(answer.reason)
-        else:
-            _check_reason(answer.reason)
-    return found.answers
-
-
-def encode_rules_ask(origin: str, known: bytes) -> bytes:
-    return _encode(RulesAsk(VERSION, origin, known))
-
-
-def decode_rules_ask(body: bytes) -> RulesAsk:
-    found = _decoded(_rules_ask, body)
-    _check(found.version == VERSION, "version")
-    _check(0 < len(found.origin) <= SUBJECT_CHARACTERS_MAX + 20 and len(found.known) <= 8, "origin")
+    found = _decode_answers(body).answers
+    if len(found) != expected:
+        raise MalformedError("as many answers as asks")
+    _check_printable(one.reason for one in found if not isinstance(one, Granted))
     return found
 
 
+def encode_rules_ask(origin: str, known: bytes) -> bytes:
+    return encode(RulesAsk(VERSION, origin, known))
+
+
 def encode_rules(answer: RulesAnswer) -> bytes:
-    return _encode(_RulesReply(VERSION, answer))
+    return encode(_RulesReply(VERSION, answer))
 
 
 def decode_rules(body: bytes) -> RulesAnswer:
-    found = _decoded(_rules_reply, body)
-    _check(found.version == VERSION, "version")
-    answer = found.answer
-    if isinstance(answer, SameRules | NewRules):
-        _check(0 <= answer.rules <= COUNTER_MAX, "number")
-        _check_times(answer.age_ms)
-        if isinstance(answer, NewRules):
-            is_short = len(answer.text) <= RULES_BYTES_MAX and len(answer.problem) <= PROBLEM_CHARACTERS_MAX
-            _check(len(answer.version) == 8 and is_short, "rules")
-    elif isinstance(answer, RulesLater):
-        _check_times(answer.wait_ms)
-        _check_reason(answer.reason)
-    else:
-        _check_reason(answer.reason)
+    answer = _decode_rules(body).answer
+    if isinstance(answer, RulesLater | NoRules):
+        _check_printable([answer.reason])
     return answer
 
 
-def _decoded(decoder: msgspec.msgpack.Decoder[T], body: bytes) -> T:
-    try:
-        return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedError(str(error)[:200]) from error
-
-
-def _check(is_right: bool, what: str) -> None:
-    if not is_right:
-        raise MalformedError(what)
-
-
-def _check_times(*times_ms: int) -> None:
-    _check(all(0 <= one <= TIME_MS_MAX for one in times_ms), "time")
-
-
-def _check_subject(subject: str, purpose: str) -> None:
-    _check(subject.startswith(("host:", "address:")), "subject")
-    _check(len(subject) <= SUBJECT_CHARACTERS_MAX and len(purpose) <= SUBJECT_CHARACTERS_MAX, "subject")
-
-
-def _check_reason(reason: str) -> None:
-    _check(len(reason) <= REASON_CHARACTERS_MAX and reason.isprintable(), "reason")
+def _check_printable(reasons: Iterable[str]) -> None:
+    """They go to the log and to the operator's terminal."""
+    if not all(reason.isprintable() for reason in reasons):
+        raise MalformedError("reason")

@@ -134,7 +134,7 @@ class Answering:
         except (LineBrokenError, WrongProtocolError) as error:
             self._drop("handshake" if visitor.peer is None else "line", error)
         except FrameError as error:
-            self._drop(error.word, error)
+            self._drop(str(error), error)
         except TimeoutError as error:
             self._drop("slow handshake" if visitor.peer is None else "slow", error)
         except Exception:  # a task meets its supervisor: one caller's connection must not end the peer

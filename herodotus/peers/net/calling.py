@@ -316,7 +316,7 @@ class _Use:
                 self.is_reusable = True
                 raise RefusedError(refusal.reason, retry_after_s=refusal.retry_after_s)
         except FrameError as error:
-            raise PeerUnreachableError(f"protocol: {error.word}") from error
+            raise PeerUnreachableError(f"protocol: {error}") from error
         return found
 
 
@@ -345,7 +345,7 @@ def _call_errors() -> Iterator[None]:
     except WrongProtocolError as error:
         raise WrongPeerError("another protocol") from error
     except FrameError as error:
-        raise PeerUnreachableError(f"protocol: {error.word}") from error
+        raise PeerUnreachableError(f"protocol: {error}") from error
 
 
 @asynccontextmanager

@@ -5,17 +5,14 @@ A frame says its kind and length before its content, so whatever is too long is 
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from struct import Struct
+from typing import Final, NamedTuple
 
-from herodotus.core.errors import PeerFault
+from herodotus.core.errors import MalformedError
 from herodotus.peers.calls import CALL_BYTES_MAX
 
 ALPN: Final = "herodotus-calls/1"
-HEAD_BYTES: Final = 5
-NETWORK_BYTES: Final = 8
-KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 32
-SIGNATURE_BYTES: Final = 64
 RECORD_BYTES_MAX: Final = 512
 """As in a handshake of the ring."""
 SERVICE_BYTES_MAX: Final = 32
@@ -36,14 +33,18 @@ class FrameKind(IntEnum):
     REFUSED = 8
 
 
-_GREETING_BYTES: Final = NETWORK_BYTES + NONCE_BYTES
-_HELLO_BYTES: Final = NETWORK_BYTES + KEY_BYTES + SIGNATURE_BYTES
-_QUESTION_BYTES: Final = 4 + 1
+_HEAD: Final = Struct("!BI")
+"""Kind and length."""
+HEAD_BYTES: Final = _HEAD.size
+_GREETING: Final = Struct(f"8s{NONCE_BYTES}s")
+_HELLO: Final = Struct("8s32s64s")
+_QUESTION: Final = Struct("!IB")
+"""Milliseconds, and the length of the service's name."""
 LENGTHS: Final = {
-    FrameKind.GREETING: (_GREETING_BYTES, _GREETING_BYTES + RECORD_BYTES_MAX),
-    FrameKind.HELLO: (_HELLO_BYTES, _HELLO_BYTES + RECORD_BYTES_MAX),
-    FrameKind.CALL: (_QUESTION_BYTES + 1, _QUESTION_BYTES + SERVICE_BYTES_MAX + CALL_BYTES_MAX),
-    FrameKind.STREAM: (_QUESTION_BYTES + 1, _QUESTION_BYTES + SERVICE_BYTES_MAX + CALL_BYTES_MAX),
+    FrameKind.GREETING: (_GREETING.size, _GREETING.size + RECORD_BYTES_MAX),
+    FrameKind.HELLO: (_HELLO.size, _HELLO.size + RECORD_BYTES_MAX),
+    FrameKind.CALL: (_QUESTION.size + 1, _QUESTION.size + SERVICE_BYTES_MAX + CALL_BYTES_MAX),
+    FrameKind.STREAM: (_QUESTION.size + 1, _QUESTION.size + SERVICE_BYTES_MAX + CALL_BYTES_MAX),
     FrameKind.ANSWER: (0, CALL_BYTES_MAX),
     FrameKind.PIECE: (0, CALL_BYTES_MAX),
     FrameKind.END: (0, 0),
@@ -54,22 +55,16 @@ FROM_CALLER: Final = frozenset({FrameKind.HELLO, FrameKind.CALL, FrameKind.STREA
 FROM_CALLED: Final = frozenset(set(FrameKind) - FROM_CALLER)
 
 
-class FrameError(PeerFault, ValueError):
-    """The other end broke the protocol. `word` is the name under which the failure is counted."""
-
-    def __init__(self, word: str) -> None:
-        self.word = word
-        super().__init__(word)
+class FrameError(MalformedError):
+    """The other end broke the protocol. The text is the word under which the failure is counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallFrame:
+class CallFrame(NamedTuple):
     kind: FrameKind
     content: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Greeting:
+class Greeting(NamedTuple):
     """The called peer begins. Its key is its certificate's; the record proves a rotated one."""
 
     network: bytes
@@ -77,19 +72,15 @@ class Greeting:
     record: bytes = b""
 
     def pack(self) -> bytes:
-        return frame(FrameKind.GREETING, self.network + self.nonce + self.record)
+        return frame(FrameKind.GREETING, b"".join(self))
 
     @classmethod
     def read(cls, content: bytes) -> "Greeting":
-        return cls(
-            network=content[:NETWORK_BYTES],
-            nonce=content[NETWORK_BYTES:_GREETING_BYTES],
-            record=content[_GREETING_BYTES:],
-        )
+        network, nonce = _GREETING.unpack_from(content)
+        return cls(network, nonce, content[_GREETING.size :])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallHello:
+class CallHello(NamedTuple):
     """The caller's introduction, signed for this connection to this peer alone."""
 
     network: bytes
@@ -98,17 +89,12 @@ class CallHello:
     record: bytes = b""
 
     def pack(self) -> bytes:
-        return frame(FrameKind.HELLO, self.network + self.caller + self.signature + self.record)
+        return frame(FrameKind.HELLO, b"".join(self))
 
     @classmethod
     def read(cls, content: bytes) -> "CallHello":
-        key_end = NETWORK_BYTES + KEY_BYTES
-        return cls(
-            network=content[:NETWORK_BYTES],
-            caller=content[NETWORK_BYTES:key_end],
-            signature=content[key_end:_HELLO_BYTES],
-            record=content[_HELLO_BYTES:],
-        )
+        network, caller, signature = _HELLO.unpack_from(content)
+        return cls(network, caller, signature, content[_HELLO.size :])
 
 
 def signed_by_caller(*, network: bytes, called: bytes, nonce: bytes, caller: bytes) -> bytes:
@@ -128,21 +114,22 @@ class CallQuestion:
         if not 0 < len(name) <= SERVICE_BYTES_MAX or len(self.body) > CALL_BYTES_MAX:
             raise ValueError(f"no such question: service {self.service!r}, {len(self.body)} bytes")
         kind = FrameKind.STREAM if self.is_stream else FrameKind.CALL
-        head = _milliseconds(self.deadline_s).to_bytes(4, "big") + bytes((len(name),)) + name
-        length = len(head) + len(self.body)
-        return b"".join((_head(kind, length), head, self.body))
+        head = _QUESTION.pack(_milliseconds(self.deadline_s), len(name))
+        length = len(head) + len(name) + len(self.body)
+        return b"".join((_HEAD.pack(kind, length), head, name, self.body))
 
     @classmethod
     def read(cls, found: CallFrame) -> "CallQuestion":
         content = found.content
-        name_end = _QUESTION_BYTES + content[4]
-        name, body = content[_QUESTION_BYTES:name_end], content[name_end:]
-        is_name = 0 < content[4] <= SERVICE_BYTES_MAX and len(name) == content[4] and name.isascii()
+        deadline_ms, length = _QUESTION.unpack_from(content)
+        name_end = _QUESTION.size + length
+        name, body = content[_QUESTION.size : name_end], content[name_end:]
+        is_name = 0 < length <= SERVICE_BYTES_MAX and len(name) == length and name.isascii()
         if not is_name or len(body) > CALL_BYTES_MAX:
             raise FrameError("question")
         return cls(
             service=name.decode("ascii"),
-            deadline_s=int.from_bytes(content[:4], "big") / 1000,
+            deadline_s=deadline_ms / 1000,
             is_stream=found.kind is FrameKind.STREAM,
             body=body,
         )
@@ -170,26 +157,19 @@ def frame(kind: FrameKind, content: bytes = b"") -> bytes:
     least, most = LENGTHS[kind]
     if not least <= len(content) <= most:
         raise ValueError(f"{kind.name} of {len(content)} bytes")
-    return _head(kind, len(content)) + content
+    return _HEAD.pack(kind, len(content)) + content
 
 
 def read_head(head: bytes, allowed: frozenset[FrameKind]) -> tuple[FrameKind, int]:
     """Kind and length of the frame; raises FrameError before any of its content is read."""
-    try:
-        kind = FrameKind(head[0])
-    except ValueError:
-        raise FrameError("kind") from None
-    if kind not in allowed:
+    number, length = _HEAD.unpack(head)
+    if number not in allowed:
         raise FrameError("kind")
-    length = int.from_bytes(head[1:HEAD_BYTES], "big")
+    kind = FrameKind(number)
     least, most = LENGTHS[kind]
     if not least <= length <= most:
         raise FrameError("length")
     return kind, length
-
-
-def _head(kind: FrameKind, length: int) -> bytes:
-    return bytes((kind,)) + length.to_bytes(4, "big")
 
 
 def _milliseconds(seconds: float) -> int:

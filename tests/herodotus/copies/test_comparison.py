@@ -14,6 +14,7 @@ from herodotus.copies import wire
 from herodotus.copies.comparison import LiarError, SetDifference, compare
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Meter, Parts, View
+from herodotus.core.errors import MalformedError
 from herodotus.core.reconciliation import Range, Scope, arcs_of
 from tests.herodotus.copies.sets import WHOLE_RING, MemberSet, Straight
 from tests.herodotus.store.memory_store import AtOnce
@@ -127,7 +128,7 @@ async def test_poisoned_cells_end_and_harm_nobody(seed: int) -> None:
     ours, theirs = {member(rng) for _ in range(3_000)}, {member(rng) for _ in range(3_000)}
     try:
         found, _ = await compared(ours, theirs, tamper=poisoned)
-    except wire.MalformedCopiesError:
+    except MalformedError:
         return
     assert (found.missing_here, found.missing_there) == (theirs - ours, ours - theirs)
 
@@ -160,6 +161,6 @@ async def test_any_bytes_are_an_answer_or_an_error_of_the_protocol(service: str,
     theirs = {member(rng) for _ in range(rng.choice([50, 9_000]))}
     try:
         found, _ = await compared(ours, theirs, tamper=noise)
-    except wire.MalformedCopiesError:
+    except MalformedError:
         return
     assert found.missing_there <= ours

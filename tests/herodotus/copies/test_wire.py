@@ -6,9 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from herodotus.copies import wire
-from herodotus.copies.wire import CopyFrame, MalformedCopiesError
+from herodotus.copies.wire import CopyFrame
 from herodotus.core import reconciliation
 from herodotus.core.copies.symbols import CellReader, Symbols, encode_cells
+from herodotus.core.errors import MalformedError
 from herodotus.core.reconciliation import Range, leaf_digest
 from herodotus.core.signatures import Proof
 from tests.herodotus.copies.sets import WHOLE_RING
@@ -30,7 +31,7 @@ CELLS = bytes.fromhex(
 
 def test_a_scope() -> None:
     assert wire.encode_scope(SCOPE, NONCE) == SCOPE_BYTES
-    assert wire.decode_scope(SCOPE_BYTES) == (SCOPE, NONCE)
+    assert wire.decode_scope(SCOPE_BYTES) == (SCOPE, NONCE, False)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_scope() -> None:
     ids=["backwards", "touching", "not in order"],
 )
 def test_a_scope_that_is_none_is_refused(ranges: reconciliation.Scope) -> None:
-    with pytest.raises(MalformedCopiesError):
+    with pytest.raises(MalformedError):
         wire.decode_scope(wire.encode_scope(ranges))
 
 
@@ -59,7 +60,7 @@ def test_digests_and_the_root() -> None:
     data = bytes.fromhex("82a4726f6f74c414f8f12c2319c274c665f4be5047003897ad8a5240a969735f686f6c646572c3")
     assert wire.encode_root(answer) == data
     assert wire.decode_root(data) == answer
-    assert wire.decode_tops(wire.encode_tops(tops), WHOLE_RING) == tops
+    assert wire.decode_tops(wire.encode_list(tops), WHOLE_RING) == tops
 
 
 def test_cells_however_they_are_cut() -> None:
@@ -80,7 +81,7 @@ def test_frames_however_they_are_cut() -> None:
     for cut in (1, 20, 21, 22, 30, 1_048_600):
         frames = wire.Frames()
         assert [*frames.feed(data[:cut]), *frames.feed(data[cut:])] == wanted
-    with pytest.raises(MalformedCopiesError):
+    with pytest.raises(MalformedError):
         wire.split_frames(data[:-1])
 
 
@@ -94,9 +95,9 @@ def test_polls_and_proofs() -> None:
 
 @pytest.mark.parametrize("body", ["a180", "81a18001", "92a18090", "9281a1800190"])
 def test_a_text_that_is_no_utf_8_is_malformed(body: str) -> None:
-    with pytest.raises(MalformedCopiesError):
+    with pytest.raises(MalformedError):
         wire.decode_proofs(bytes.fromhex(body), 1)
-    with pytest.raises(MalformedCopiesError):
+    with pytest.raises(MalformedError):
         wire.decode_poll(bytes.fromhex(body))
 
 
@@ -125,6 +126,6 @@ def test_any_bytes_are_a_message_or_an_error(decode: Callable[[bytes], object]) 
             data = bytes(byte ^ (rng.random() < 0.03) for byte in start)
         try:
             decode(data)
-        except MalformedCopiesError:
+        except MalformedError:
             refused += 1
     assert refused > 500

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from herodotus.core.copies.symbols import CELLS_MAX, CellReader, Decoder, Symbols, encode_cells
-from herodotus.core.errors import MalformedRecordError
+from herodotus.core.errors import MalformedError
 
 
 def _elements(start: int, end: int) -> list[bytes]:
@@ -60,12 +60,12 @@ def test_whatever_a_stranger_sends_is_an_error_or_incomplete_or_the_truth() -> N
             outcomes.add(decoder.is_complete)
             if decoder.is_complete:  # what was bent came after what was needed
                 assert decoder.theirs == set(_elements(0, 40))
-        except MalformedRecordError:
+        except MalformedError:
             outcomes.add(None)
     assert outcomes >= {None, False}
-    with pytest.raises(MalformedRecordError):
+    with pytest.raises(MalformedError):
         CellReader().feed(bytes(24) + b"\xff" * 9)
-    with pytest.raises(MalformedRecordError):
+    with pytest.raises(MalformedError):
         Symbols([]).cells(0, CELLS_MAX + 1)
 
 

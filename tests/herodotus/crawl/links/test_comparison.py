@@ -12,9 +12,10 @@ import trio.testing
 from crawler.core.link import Link
 from dht import Contact
 from dht.core.ids import Key, key_of
+from herodotus.core.errors import MalformedError
 from herodotus.core.reconciliation import PARTS, Sum, parts_of, sums_of
 from herodotus.crawl.links import comparison, exchange
-from herodotus.crawl.links.wire import MalformedLinksError, decode_sums, encode_sums
+from herodotus.crawl.links.wire import decode_sums, encode_sums
 from herodotus.peers.calls import RefusedError, Services
 from simnet.linkworld import contact_of
 from tests.herodotus.crawl.links.world import DAY_S, LinkPeer, LinkWorld
@@ -184,5 +185,5 @@ def test_an_answer_about_sums_is_these_bytes() -> None:
     assert data.hex() == reached.hex() + "00000002" + "00" * 18 + "0102" + "00" * 24 * 15
     assert decode_sums(data) == (reached, sums)
     for wrong in (b"", data[:-1], data + b"\0"):
-        with pytest.raises(MalformedLinksError):
+        with pytest.raises(MalformedError):
             decode_sums(wrong)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from crawler.core.link import Link, LinkKind
 from dht.core.records import Address, Contact
+from herodotus.core.errors import MalformedError
 from herodotus.crawl.links import wire
 from herodotus.crawl.links.wire import (
     BATCH_BYTES_MAX,
     CONTACTS_MAX,
-    MalformedLinksError,
     Taken,
     decode_batch,
     decode_taken,
@@ -71,15 +71,15 @@ def test_every_batch_comes_out_as_it_went_in(found: list[Link]) -> None:
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_batch_or_refused(data: bytes) -> None:
-    with suppress(MalformedLinksError):
+    with suppress(MalformedError):
         decode_batch(data)
-    with suppress(MalformedLinksError):
+    with suppress(MalformedError):
         decode_batch(b"\x01" + data)
 
 
 @given(st.binary(max_size=200))
 def test_any_unpacked_bytes_are_a_batch_or_refused(plain: bytes) -> None:
-    with suppress(MalformedLinksError):
+    with suppress(MalformedError):
         found = decode_batch(packed(plain))
         assert [link.url for link in found] == sorted({link.url for link in found})
 
@@ -102,26 +102,26 @@ def test_any_unpacked_bytes_are_a_batch_or_refused(plain: bytes) -> None:
     ],
 )
 def test_what_breaks_the_rules_is_no_batch(data: bytes, word: str) -> None:
-    with pytest.raises(MalformedLinksError, match=word):
+    with pytest.raises(MalformedError, match=word):
         decode_batch(data)
 
 
 def test_a_small_batch_that_unpacks_to_very_much_is_refused_early() -> None:
     bomb = packed(bytes(1 << 28))
     assert len(bomb) < 1 << 16
-    with pytest.raises(MalformedLinksError):
+    with pytest.raises(MalformedError):
         decode_batch(bomb)
 
 
 @pytest.mark.parametrize("body", ["a180", "81a18001", "9401a1809090", "94019090a180", "9401909081a18001"])
 def test_a_text_that_is_no_utf_8_is_no_answer(body: str) -> None:
-    with pytest.raises(MalformedLinksError):
+    with pytest.raises(MalformedError):
         decode_taken(bytes.fromhex(body), 10, "ip")
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_answer_or_refused(data: bytes) -> None:
-    with suppress(MalformedLinksError):
+    with suppress(MalformedError):
         found = decode_taken(data, 10, "ip")
         assert all(0 <= place < 10 for place in (*found.strays, *found.rubbish))
 
@@ -130,12 +130,12 @@ def test_an_answer_names_places_that_were_sent_and_contacts_where_they_sit() -> 
     named = tuple(contact_of(link_peer(number)) for number in range(3))
     taken = Taken(strays=(0, 4), rubbish=(2,), contacts=named)
     assert decode_taken(encode_taken(taken), 5, "ip") == taken
-    with pytest.raises(MalformedLinksError):
+    with pytest.raises(MalformedError):
         decode_taken(encode_taken(taken), 4, "ip")
-    with pytest.raises(MalformedLinksError):
+    with pytest.raises(MalformedError):
         decode_taken(encode_taken(Taken(strays=(1,), rubbish=(1,))), 5, "ip")
     many = Taken(contacts=tuple(contact_of(link_peer(number)) for number in range(40)))
     assert len(decode_taken(encode_taken(many), 1, "ip").contacts) == CONTACTS_MAX
     nowhere = Contact.at(named[0].peer, Address(host=b"abc", port=1), 0, 0, "ip")
-    with pytest.raises(MalformedLinksError):
+    with pytest.raises(MalformedError):
         decode_taken(encode_taken(Taken(contacts=(nowhere,))), 1, "ip")

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from herodotus.core.errors import MalformedError
 from herodotus.crawl.stewards import wire
 from herodotus.crawl.stewards.wire import (
     Ask,
     Asks,
     Granted,
     LeaseAnswers,
-    MalformedError,
     NewRules,
     No,
     NoRules,
