@@ -20,15 +20,13 @@ from dht.core.frames import Address as SocketAddress
 from dht.core.frames import packed_ip
 from dht.core.ids import IdCheck, NetworkId, PeerKey
 from dht.core.limits import Bucket, Buckets, Rate, prefix_of
-from dht.core.link import AddressChanged as LinkPeerMoved
-from dht.core.link import DialFailed, SessionKeeper, SessionOpened
+from dht.core.link import DialFailed, LinkEvent, SessionKeeper, SessionOpened
 from dht.core.records import Address, Contact, SignedRecord
 from dht.core.sessions import Session
 from dht.identity import Verifier
 from dht.transport import (
     OwnAddressChanged,
     PeerMet,
-    PeerMoved,
     PeerSilent,
     Received,
     TransportEvent,
@@ -101,6 +99,7 @@ class SessionEndpoint:
         self.events: list[TransportEvent] = []
         self.dropped: Counter[str] = Counter()
         self.datagrams_in = self.bytes_in = self.messages_in = self.messages_out = 0
+        self.datagrams_out = self.bytes_out = 0  # counted by the shell, as are its drops
         self.link = SessionKeeper(
             key=key,
             network=network,
@@ -175,7 +174,7 @@ class SessionEndpoint:
         events, self.events = self.events, []
         return events
 
-    def _translate(self, event: SessionOpened | DialFailed | LinkPeerMoved, now: float) -> None:
+    def _translate(self, event: LinkEvent, now: float) -> None:
         match event:
             case SessionOpened():
                 peer = self._introduce(event.session, now)
@@ -188,9 +187,6 @@ class SessionEndpoint:
                 self.events.append(
                     PeerSilent(address=address, peer=event.public_key, reason=event.reason, lost=event.lost)
                 )
-            case LinkPeerMoved():
-                peer = self._introduce(event.session, now)
-                self.events.append(PeerMoved(contact=peer.contact, address=packed_address(event.address)))
 
     def _note_sighting(self, seen: SocketAddress, witness: bytes) -> None:
         """One peer may lie about our address; two in different prefixes are believed."""
@@ -246,13 +242,13 @@ class SessionEndpoint:
             and self._verifier.is_record_signed(signed)
         )
 
-    def statistics(self, *, datagrams_out: int, bytes_out: int, waiting: int) -> TransportStatistics:
-        """`dropped` joins what the link and we dropped; the shell adds what it alone knows."""
+    def statistics(self, *, waiting: int) -> TransportStatistics:
+        """`dropped` joins what the link, the shell and we dropped."""
         return TransportStatistics(
             datagrams_in=self.datagrams_in,
-            datagrams_out=datagrams_out,
+            datagrams_out=self.datagrams_out,
             bytes_in=self.bytes_in,
-            bytes_out=bytes_out,
+            bytes_out=self.bytes_out,
             messages_in=self.messages_in,
             messages_out=self.messages_out,
             sessions=len(self.link.sessions),

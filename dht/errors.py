@@ -1,5 +1,8 @@
 """What can go wrong on the ring's way in and out?
 
+In the core nothing: what strangers send wrong is dropped and counted, an expected answer (no holder found) is a value,
+and what a caller does wrong is asserted.
+
 DhtError
 └── WorldError         the world failed
     ├── TransportClosed    the socket is gone
@@ -7,7 +10,9 @@ DhtError
     └── NoAnswer           the ring did not say who owns a key
 """
 
-from dht.core.errors import DhtError
+
+class DhtError(Exception):
+    """The root of everything that `dht` raises."""
 
 
 class DhtWorldError(DhtError):

@@ -60,21 +60,13 @@ class PeerSilent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PeerMoved:
-    """A peer of an open session now sends from `address`; it must shake hands from there."""
-
-    contact: Contact
-    address: Address
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnAddressChanged:
     """Peers of two different prefixes, met one after the other, see us at an address that is new."""
 
     address: Address
 
 
-TransportEvent = PeerMet | PeerSilent | PeerMoved | OwnAddressChanged
+TransportEvent = PeerMet | PeerSilent | OwnAddressChanged
 OnMessages = Callable[[list[Received], float], None]
 OnEvent = Callable[[TransportEvent, float], None]
 

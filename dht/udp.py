@@ -10,20 +10,18 @@ import asyncio
 import errno
 import os
 import socket
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from types import MappingProxyType
-from typing import Final, Protocol, get_args
+from typing import Final, Protocol
 
 import anyio
 import sniffio
 
 from dht.core.frames import DATAGRAM_BYTES_MAX
 from dht.core.frames import Address as SocketAddress
-from dht.core.messages import Message, Reply, Request
+from dht.core.messages import Message
 from dht.core.records import Address, Contact
-from dht.core.round_trips import RoundTrips
 from dht.endpoint import SessionEndpoint, socket_address
 from dht.errors import RequestFailedError, TransportClosedError
 from dht.transport import (
@@ -31,17 +29,13 @@ from dht.transport import (
     OnMessages,
     PeerMet,
     PeerSilent,
-    Received,
     TransportStatistics,
 )
 
 DRAIN_MAX: Final = 64  # ring.md 3.2: where draining more no longer pays
 SEND_QUEUE_MAX: Final = 1_024
-INBOX_MAX: Final = 4_096
-REQUESTS_MAX: Final = 4_096
 RECEIVE_BUFFER_BYTES: Final = 1 << 20  # about a second of a busy peer, while something else has the loop
 HOUSEKEEPING_S: Final = 60.0
-_REPLIES: Final = frozenset(get_args(Reply))
 _HARMLESS: Final = frozenset(
     {
         errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN,
@@ -63,50 +57,34 @@ class DatagramSocket(Protocol):
     def getsockname(self) -> SocketAddress: ...
 
 
-class _Waiting:
-    """Somebody who awaits an answer or a handshake."""
+class _Dialling:
+    """Somebody who awaits a handshake."""
 
-    __slots__ = ("arrived", "event", "peer")
+    __slots__ = ("event", "outcome", "peer")
 
     def __init__(self, peer: bytes | None) -> None:
         self.peer = peer
         self.event = anyio.Event()
-        self.arrived: Reply | PeerMet | PeerSilent | None = None
-
-
-class _RaisedIn:
-    """Errors of a loop's callback are raised where the future is awaited, in a task that has a parent."""
-
-    def __init__(self, failed: "asyncio.Future[None]") -> None:
-        self._failed = failed
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
-        if error is not None and not self._failed.done():
-            self._failed.set_exception(error)
-        return error is not None
+        self.outcome: PeerMet | PeerSilent | None = None
 
 
 class UdpTransport:
-    """See `open_udp`. Messages go to `on_messages`, or wait for `receive()` if there is no handler."""
+    """See `open_udp`."""
 
     def __init__(
         self,
         endpoint: SessionEndpoint,
         sockets: Sequence[DatagramSocket],
-        on_messages: OnMessages | None = None,
-        on_event: OnEvent | None = None,
+        on_messages: OnMessages,
+        on_event: OnEvent,
     ) -> None:
         self.endpoint = endpoint
         self._link = endpoint.link
         self._sockets = {sock.family: sock for sock in sockets}
         self._v4 = self._sockets.get(socket.AF_INET)
         self._v6 = self._sockets.get(socket.AF_INET6)
-        self._on_messages = on_messages or self._keep
+        self._on_messages = on_messages
         self._on_event = on_event
-        self._inbox: list[Received] = []
-        self._inbox_filled = anyio.Event()
         self._send_queue: deque[tuple[bytes, SocketAddress]] = deque()
         self._queue_filled = anyio.Event()
         self._timer_changed = anyio.Event()
@@ -114,11 +92,8 @@ class UdpTransport:
         self._is_draining = False
         self._drained_at = 0.0
         self._is_closed = False
-        self._asked: dict[int, _Waiting] = {}
-        self._meeting: OrderedDict[Address, list[_Waiting]] = OrderedDict()
-        self._round_trips = RoundTrips()
-        self._counts: Counter[str] = Counter()
-        self._datagrams_out = self._bytes_out = 0
+        self._meeting: OrderedDict[Address, list[_Dialling]] = OrderedDict()
+        self._counts = endpoint.dropped
         self._now = anyio.current_time
 
     @property
@@ -142,34 +117,6 @@ class UdpTransport:
         self._settle(now)
         return is_taken
 
-    async def receive(self) -> list[Received]:
-        """All messages that arrived since the last call; waits for one. Only without `on_messages`."""
-        while not self._inbox:
-            self._inbox_filled = anyio.Event()
-            await self._inbox_filled.wait()
-        await anyio.lowlevel.checkpoint()
-        batch, self._inbox = self._inbox, []
-        return batch
-
-    async def request(self, message: Request, to: Contact, tries: int = 3) -> Reply:
-        """The answer of this very peer. Raises `RequestFailedError` when every try stayed silent."""
-        if message.id in self._asked or len(self._asked) >= REQUESTS_MAX:
-            raise RequestFailedError(_named(to.address), "too many requests, or one of this id")
-        waiting = self._asked[message.id] = _Waiting(to.peer)
-        try:
-            for attempt in range(tries):
-                asked_at = self._now()
-                self.send(message, to)
-                with anyio.move_on_after(self._round_trips.timeout_s(to.peer)):
-                    await waiting.event.wait()
-                if isinstance(waiting.arrived, Reply):
-                    if attempt == 0:
-                        self._round_trips.measured(to.peer, self._now() - asked_at)
-                    return waiting.arrived
-        finally:
-            del self._asked[message.id]
-        raise RequestFailedError(_named(to.address), f"silence, {tries} tries")
-
     async def connect(self, address: Address, peer: bytes | None = None) -> PeerMet:
         """Meets the peer at an address, whichever it is or this one. Raises `RequestFailedError`."""
         now = self._now()
@@ -178,7 +125,7 @@ class UdpTransport:
             return met
         if not self.endpoint.dial(address, peer, now):
             raise RequestFailedError(_named(address), "too many dials, or one for another key")
-        waiting = _Waiting(peer)
+        waiting = _Dialling(peer)
         self._meeting.setdefault(address, []).append(waiting)
         self._settle(now)
         try:
@@ -189,20 +136,13 @@ class UdpTransport:
                 others.remove(waiting)
             if not others:
                 self._meeting.pop(address, None)
-        if isinstance(waiting.arrived, PeerMet):
-            return waiting.arrived
-        reason = waiting.arrived.reason if isinstance(waiting.arrived, PeerSilent) else "closed"
+        if isinstance(waiting.outcome, PeerMet):
+            return waiting.outcome
+        reason = "closed" if waiting.outcome is None else waiting.outcome.reason
         raise RequestFailedError(_named(address), reason)
 
     def statistics(self) -> TransportStatistics:
-        figures = self.endpoint.statistics(
-            datagrams_out=self._datagrams_out, bytes_out=self._bytes_out, waiting=len(self._send_queue)
-        )
-        dropped = MappingProxyType(dict(Counter(figures.dropped) + self._counts))
-        return TransportStatistics(
-            **{name: getattr(figures, name) for name in figures.__slots__ if name != "dropped"},
-            dropped=dropped,
-        )
+        return self.endpoint.statistics(waiting=len(self._send_queue))
 
     # --- datagrams
 
@@ -236,33 +176,11 @@ class UdpTransport:
         if batch:
             self._is_draining, self._drained_at = True, now
             try:
-                self._on_messages(self._without_answers(batch) if self._asked else batch, now)
+                self._on_messages(batch, now)
             finally:
                 self._is_draining = False
         self._settle(now)
         return len(datagrams)
-
-    def _without_answers(self, batch: list[Received]) -> list[Received]:
-        """Answers to `request` go to the asker; they must come from the asked peer."""
-        rest = []
-        for message, sender in batch:
-            waiting = self._asked.get(message.id) if message.__class__ in _REPLIES else None
-            if waiting is None:
-                rest.append((message, sender))
-            elif waiting.peer == sender.peer and isinstance(message, Reply):
-                waiting.arrived = message
-                waiting.event.set()
-            else:
-                self._counts["unasked"] += 1
-        return rest
-
-    def _keep(self, batch: list[Received], now: float) -> None:
-        del now
-        room = INBOX_MAX - len(self._inbox)
-        if len(batch) > room:
-            self._counts["inbox"] += len(batch) - room
-        self._inbox.extend(batch[:room])
-        self._inbox_filled.set()
 
     def _settle(self, now: float) -> None:
         """After anything happened: send what there is, report, and wake the timer if it is due sooner."""
@@ -303,8 +221,8 @@ class UdpTransport:
                 self._count_harmless("unsendable", error)
                 failed += 1
             done += 1
-        self._datagrams_out += done - failed
-        self._bytes_out += size_bytes
+        self.endpoint.datagrams_out += done - failed
+        self.endpoint.bytes_out += size_bytes
         return done
 
     def _enqueue(self, datagrams: list[tuple[bytes, SocketAddress]]) -> None:
@@ -324,17 +242,13 @@ class UdpTransport:
             if isinstance(event, PeerMet | PeerSilent):
                 address = event.contact.address if isinstance(event, PeerMet) else event.address
                 self._tell_waiting(address, event)
-            if self._on_event is not None:
-                self._on_event(event, now)
+            self._on_event(event, now)
 
     def _tell_waiting(self, address: Address, event: PeerMet | PeerSilent) -> None:
         for waiting in self._meeting.pop(address, []):
             is_other = isinstance(event, PeerMet) and waiting.peer not in (None, event.contact.peer)
-            waiting.arrived = (
-                PeerSilent(address=address, peer=waiting.peer, reason="wrong_peer", lost=0)
-                if is_other
-                else event
-            )
+            wrong = PeerSilent(address=address, peer=waiting.peer, reason="wrong_peer", lost=0)
+            waiting.outcome = wrong if is_other else event
             waiting.event.set()
 
     # --- tasks
@@ -361,8 +275,11 @@ class UdpTransport:
         failed: asyncio.Future[None] = loop.create_future()
 
         def on_readable() -> None:
-            with _RaisedIn(failed):
+            try:
                 self._on_readable(sock)
+            except BaseException as error:  # noqa: BLE001 - raised where the future is awaited, in a task with a parent
+                if not failed.done():
+                    failed.set_exception(error)
 
         loop.add_reader(sock, on_readable)
         try:
@@ -432,8 +349,8 @@ async def open_udp(
     endpoint: SessionEndpoint,
     listen: Sequence[SocketAddress],
     *,
-    on_messages: OnMessages | None = None,
-    on_event: OnEvent | None = None,
+    on_messages: OnMessages,
+    on_event: OnEvent = lambda _event, _now: None,
 ) -> AsyncIterator[UdpTransport]:
     """Serves an endpoint on at most one IPv4 and one IPv6 address, for as long as the context lasts.
 

@@ -56,8 +56,8 @@ async def open_datagrams(
     endpoint: SimulatedPort,
     ring: RingEndpoint,
     *,
-    on_messages: OnMessages | None = None,
-    on_event: OnEvent | None = None,
+    on_messages: OnMessages,
+    on_event: OnEvent,
 ) -> AsyncIterator[UdpTransport]:
     """As `dht.udp.open_udp`, for as long as the context lasts."""
     transport = SimulatedTransport(ring, [SimulatedSocket(endpoint)], on_messages, on_event)

@@ -265,8 +265,8 @@ class MachinePort:
         ring: SessionEndpoint,
         listen: Sequence[tuple[str, int]],
         *,
-        on_messages: OnMessages | None = None,
-        on_event: OnEvent | None = None,
+        on_messages: OnMessages,
+        on_event: OnEvent,
     ) -> AsyncIterator[UdpTransport]:
         del listen
         async with open_datagrams(

@@ -18,6 +18,7 @@ is skipped, the ring is wrong.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from math import log10
 
@@ -32,21 +33,18 @@ from dht.core.records import Contact, Death
 from dht.core.round_trips import TIMEOUT_MAX_S
 
 
+@dataclass(slots=True, eq=False)
 class Illness:
-    __slots__ = ("clock", "contact", "doubts", "is_examined", "rounds_unknown", "since")
-
-    def __init__(self, contact: Contact, now: float) -> None:
-        self.contact = contact
-        self.clock: Clock = "unreachable"
-        self.doubts = 0  # how often helpers did reach it, or none could be reached
-        self.rounds_unknown = 0  # how often it stayed silent while we had no record of it
-        self.is_examined = False  # an examination, recheck or suspicion is under way
-        self.since = now
+    contact: Contact
+    clock: Clock = "unreachable"
+    doubts: int = 0  # how often helpers did reach it, or none could be reached
+    rounds_unknown: int = 0  # how often it stayed silent while we had no record of it
+    is_examined: bool = False  # an examination, recheck or suspicion is under way
 
 
 class Detector:
     def __init__(
-        self, host: MachineHost, table: MemberTable, announce: Callable[[Death, float], None]
+        self, host: MachineHost, table: MemberTable, announce: Callable[[Death, float], object]
     ) -> None:
         self._host = host
         self._table = table
@@ -64,7 +62,7 @@ class Detector:
             if len(self.unwell) >= bounds.UNWELL_MAX:
                 self._host.counts["unwell refused"] += 1
                 return
-            illness = self.unwell[contact.peer] = Illness(contact, now)
+            illness = self.unwell[contact.peer] = Illness(contact)
             self._report(contact.peer, "unreachable")
         # One examination at a time: a dead peer is asked by many parts of us, and each of them reports its silence.
         assert len(self.unwell) <= bounds.UNWELL_MAX

@@ -6,9 +6,8 @@ it never raises. Keys and signatures are bytes here: what they mean is `handshak
 
 import ipaddress
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 Address = tuple[str, int]
 
@@ -56,8 +55,10 @@ def unpacked_ip(packed: bytes) -> str:
     return str(ip.ipv4_mapped or ip)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatagramHello:
+# The frames that are not sealed. Their fields are in the order of the wire: a frame is packed and parsed as it stands.
+
+
+class DatagramHello(NamedTuple):
     network: bytes
     initiator_id: bytes
     public_key: bytes
@@ -65,24 +66,19 @@ class DatagramHello:
     cookie: bytes = NO_COOKIE
 
     def pack(self) -> bytes:
-        head = _HELLO.pack(
-            MAGIC, HELLO, self.network, self.initiator_id, self.public_key, self.ephemeral, self.cookie
-        )
-        return head.ljust(HELLO_BYTES_MIN, b"\0")
+        return _HELLO.pack(MAGIC, HELLO, *self).ljust(HELLO_BYTES_MIN, b"\0")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class Retry(NamedTuple):
     network: bytes
     initiator_id: bytes
     cookie: bytes
 
     def pack(self) -> bytes:
-        return _RETRY.pack(MAGIC, RETRY, self.network, self.initiator_id, self.cookie)
+        return _RETRY.pack(MAGIC, RETRY, *self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HelloOk:
+class HelloOk(NamedTuple):
     network: bytes
     initiator_id: bytes
     responder_id: bytes
@@ -93,50 +89,37 @@ class HelloOk:
     signature: bytes = b""
 
     def pack_unsigned(self) -> bytes:
-        head = _HELLO_OK.pack(
-            MAGIC,
-            HELLO_OK,
-            self.network,
-            self.initiator_id,
-            self.responder_id,
-            self.public_key,
-            self.ephemeral,
-            packed_ip(self.seen[0]),
-            self.seen[1],
-            len(self.record),
-        )
-        return head + self.record
+        assert len(self.record) <= RECORD_BYTES_MAX, "nobody would take it"
+        seen_ip, seen_port = packed_ip(self.seen[0]), self.seen[1]
+        return _HELLO_OK.pack(MAGIC, HELLO_OK, *self[:5], seen_ip, seen_port, len(self.record)) + self.record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hint:
+class Hint(NamedTuple):
     network: bytes
     session_id: bytes
 
     def pack(self) -> bytes:
-        return _HINT.pack(MAGIC, HINT, self.network, self.session_id)
+        return _HINT.pack(MAGIC, HINT, *self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nonce:
+class Nonce(NamedTuple):
     """Send this back, if you can hear me: the first half of a dial-back."""
 
     network: bytes
     value: bytes  # 32
 
     def pack(self) -> bytes:
-        return _NONCE.pack(MAGIC, NONCE, self.network, self.value)
+        return _NONCE.pack(MAGIC, NONCE, *self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Echo:
+class Echo(NamedTuple):
     """Of another kind than what it answers: two peers cannot be set to echo at each other."""
 
     network: bytes
     value: bytes  # 32
 
     def pack(self) -> bytes:
-        return _NONCE.pack(MAGIC, ECHO, self.network, self.value)
+        return _NONCE.pack(MAGIC, ECHO, *self)
 
 
 Greeting = DatagramHello | Retry | HelloOk | Hint | Nonce | Echo
@@ -164,44 +147,26 @@ def parse_greeting(data: bytes, network: bytes) -> Greeting | str:
         return "foreign"
     match data[1]:
         case 0x11 if len(data) >= HELLO_BYTES_MIN:
-            _, _, _, initiator_id, public_key, ephemeral, cookie = _HELLO.unpack_from(data)
-            return DatagramHello(
-                network=network,
-                initiator_id=initiator_id,
-                public_key=public_key,
-                ephemeral=ephemeral,
-                cookie=cookie,
-            )
+            return DatagramHello(*_HELLO.unpack_from(data)[2:])
         case 0x12 if len(data) == _RETRY.size:
-            _, _, _, initiator_id, cookie = _RETRY.unpack(data)
-            return Retry(network=network, initiator_id=initiator_id, cookie=cookie)
+            return Retry(*_RETRY.unpack(data)[2:])
         case 0x13 if len(data) >= _HELLO_OK.size + SIGNATURE_BYTES:
-            return _parse_hello_ok(data, network)
+            return _parse_hello_ok(data)
         case 0x16 if len(data) == _HINT.size:
-            return Hint(network=network, session_id=data[10:18])
+            return Hint(*_HINT.unpack(data)[2:])
         case 0x17 if len(data) == _NONCE.size:
-            return Nonce(network=network, value=data[10:])
+            return Nonce(*_NONCE.unpack(data)[2:])
         case 0x18 if len(data) == _NONCE.size:
-            return Echo(network=network, value=data[10:])
+            return Echo(*_NONCE.unpack(data)[2:])
     return "truncated"
 
 
-def _parse_hello_ok(data: bytes, network: bytes) -> HelloOk | str:
-    fields = _HELLO_OK.unpack_from(data)
-    _, _, _, initiator_id, responder_id, public_key, ephemeral, seen_ip, seen_port, record_bytes = fields
+def _parse_hello_ok(data: bytes) -> HelloOk | str:
+    *fields, seen_ip, seen_port, record_bytes = _HELLO_OK.unpack_from(data)[2:]
     end = _HELLO_OK.size + record_bytes
     if record_bytes > RECORD_BYTES_MAX or len(data) != end + SIGNATURE_BYTES:
         return "truncated"
-    return HelloOk(
-        network=network,
-        initiator_id=initiator_id,
-        responder_id=responder_id,
-        public_key=public_key,
-        ephemeral=ephemeral,
-        seen=(unpacked_ip(seen_ip), seen_port),
-        record=data[_HELLO_OK.size : end],
-        signature=data[end:],
-    )
+    return HelloOk(*fields, (unpacked_ip(seen_ip), seen_port), data[_HELLO_OK.size : end], data[end:])
 
 
 def pack_finish(signature: bytes, record: bytes) -> bytes:

@@ -67,12 +67,12 @@ class Gossip:
         self._is_near = near  # one of our ring neighbours?
         self._table_changed = table_changed
         self._place_taken = place_taken  # ours, by an older claim
-        self.detector = Detector(host, table, self.announce)
+        self.detector = Detector(host, table, self.hear)
         self.contests = Contests(host, table, self._lost_place)
         self.graves: deque[Contact] = deque(maxlen=bounds.GRAVES_MAX)
         self.seeds: deque[Contact] = deque(maxlen=bounds.SEEDS_MAX)
         self._thrift = Thrift(host)
-        self.rumours = Rumours(host, table, self._thrift, self._anybody, self._hear_rumour)
+        self.rumours = Rumours(host, table, self._thrift, self._anybody, self.hear)
         self._is_eager = True
         self._is_hastened = False
         self._swept_to = PeerKey(b"")  # how far a sweep for expired records has come; empty between sweeps
@@ -100,14 +100,7 @@ class Gossip:
 
     # --- news
 
-    def announce(self, news: News, now: float) -> None:
-        """News of our own making."""
-        self.hear(news, now, "rumour")
-
-    def _hear_rumour(self, news: News, now: float) -> bool:
-        return self.hear(news, now, "rumour")
-
-    def hear(self, news: News, now: float, way: Way) -> bool:
+    def hear(self, news: News, now: float, way: Way = "rumour") -> bool:
         """Check and apply; fresh rumours are told on.  True when it was news."""
         if peer_of(news) == self._host.me.peer:
             return self._hear_of_me(news, now)
@@ -158,7 +151,7 @@ class Gossip:
             return
         self._table.remove(rival.record.peer)
         self._table_changed(rival)
-        if self.hear(claimant, now, "rumour"):
+        if self.hear(claimant, now):
             self._host.counts["positions lost"] += 1
 
     def _rotate(self, signed: SignedRecord, now: float) -> None:

@@ -8,6 +8,7 @@ dropped when it comes up.
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
 
@@ -26,27 +27,17 @@ JITTER_LOW = 1 - bounds.JITTER
 JITTER_SPREAD = 1 + bounds.JITTER - JITTER_LOW
 
 
+@dataclass(slots=True)
 class PendingRequest:
     """A request on its way."""
 
-    __slots__ = ("is_favour", "message", "on_reply", "sent_at", "timeout_s", "to", "tries")
-
-    def __init__(
-        self,
-        to: Contact,
-        message: Request,
-        on_reply: OnReply,
-        now: float,
-        timeout_s: float,
-        is_favour: bool,
-    ) -> None:
-        self.to = to
-        self.message = message
-        self.on_reply = on_reply
-        self.sent_at = now
-        self.timeout_s = timeout_s  # 0: by round trip
-        self.tries = 1
-        self.is_favour = is_favour  # asked for somebody else: silence is theirs to judge
+    to: Contact
+    message: Request
+    on_reply: OnReply
+    sent_at: float
+    timeout_s: float  # 0: by round trip
+    is_favour: bool  # asked for somebody else: silence is theirs to judge
+    tries: int = 1
 
 
 class MachineHost:

@@ -12,7 +12,7 @@ it and make and check no signature; and what we send there is bounded by what ca
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -76,15 +76,7 @@ class DialFailed:
     lost: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddressChanged:
-    """A frame of this session opened, but came from elsewhere: the peer's address has changed."""
-
-    session: Session
-    address: Address
-
-
-LinkEvent = SessionOpened | DialFailed | AddressChanged
+LinkEvent = SessionOpened | DialFailed
 
 
 class SessionKeeper:
@@ -275,8 +267,7 @@ class SessionKeeper:
         if isinstance(payload, str):
             self.dropped[payload] += 1
         elif session.address != address:
-            self.dropped["moved"] += 1
-            self._report(AddressChanged(session=session, address=address))
+            self.dropped["moved"] += 1  # the peer's address has changed: it must shake hands from there
             self.strangers.ledger.received(address, size_bytes)
             self.strangers.hint(session.local_id, address, now)
         elif session.is_initiator:
@@ -442,7 +433,7 @@ class SessionKeeper:
             self.dropped["cookies"] += 1
             return
         dial.cookies += 1
-        dial.hello = replace(dial.hello, cookie=retry.cookie)
+        dial.hello = dial.hello._replace(cookie=retry.cookie)
         dial.frame = dial.hello.pack()
         dial.tries = 0
         self._transmit(dial, now)
@@ -481,10 +472,7 @@ class SessionKeeper:
         dial.session = session
         dial.finish = pack_finish(sign_finish(self._key, agreement.transcript), self._record())
         self._open_session(session, ok.seen, now)
-        self._confirm_until_heard(dial, session, now)
-
-    def _confirm_until_heard(self, dial: Dial, session: Session, now: float) -> None:
-        dial.tries = 0
+        dial.tries = 0  # FINISH, until the responder has been heard
         self._transmit(dial, now)
         self.outgoing.extend((session.seal(payload), session.address) for payload in dial.waiting)
         dial.waiting.clear()

@@ -17,7 +17,7 @@ out the members that we found silent on the way.
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dht.core import rules as bounds
 from dht.core.host import MachineHost
@@ -36,15 +36,12 @@ from dht.core.messages import (
 from dht.core.records import Contact, SignedRecord
 
 
-class LookupResult:
+class LookupResult(NamedTuple):
     """What a lookup came to."""
 
-    __slots__ = ("holders", "hops", "timeouts")
-
-    def __init__(self, holders: tuple[Contact, ...], hops: int, timeouts: int) -> None:
-        self.holders = holders
-        self.hops = hops
-        self.timeouts = timeouts
+    holders: tuple[Contact, ...]
+    hops: int
+    timeouts: int
 
 
 class Guide(Protocol):

@@ -63,8 +63,8 @@ def behind(sock: Firewalled) -> OpenTransport:
         endpoint: SessionEndpoint,
         listen: Sequence[SocketAddress],
         *,
-        on_messages: OnMessages | None = None,
-        on_event: OnEvent | None = None,
+        on_messages: OnMessages,
+        on_event: OnEvent,
     ) -> AsyncIterator[UdpTransport]:
         with closing(sock):
             sock.setblocking(False)

@@ -58,8 +58,8 @@ class WholeNodes:
             ring: RingEndpoint,
             listen: Sequence[SocketAddress],
             *,
-            on_messages: OnMessages | None = None,
-            on_event: OnEvent | None = None,
+            on_messages: OnMessages,
+            on_event: OnEvent,
         ) -> AsyncIterator[UdpTransport]:
             del listen
             async with open_datagrams(
