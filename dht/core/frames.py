@@ -166,7 +166,8 @@ def _parse_hello_ok(data: bytes) -> HelloOk | str:
     end = _HELLO_OK.size + record_bytes
     if record_bytes > RECORD_BYTES_MAX or len(data) != end + SIGNATURE_BYTES:
         return "truncated"
-    return HelloOk(*fields, (unpacked_ip(seen_ip), seen_port), data[_HELLO_OK.size : end], data[end:])
+    seen = unpacked_ip(seen_ip), seen_port
+    return HelloOk._make((*fields, seen, data[_HELLO_OK.size : end], data[end:]))
 
 
 def pack_finish(signature: bytes, record: bytes) -> bytes:
