@@ -6,7 +6,6 @@ each can be missing. What was found once is remembered, so that a restart needs 
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from ipaddress import ip_address
 from random import Random
@@ -15,7 +14,6 @@ import anyio
 
 from dht.core.records import Address, Contact, SignedRecord, contacts_of
 from dht.core.rules import RingRules
-from dht.discovery.contacts import Source, contacts_in_order
 from dht.discovery.lan import LanDiscovery
 from dht.discovery.remembered import RememberedPeers
 from dht.discovery.rendezvous import PublishedRecord, Rendezvous, RendezvousTimes, run_rendezvous
@@ -68,22 +66,17 @@ def record_facts(rules: RingRules, verifier: Verifier) -> Callable[[bytes], Publ
 
 
 async def first_contacts(finders: Finders, own: Address) -> list[Address]:
-    """Contacts for the first join, best first; the rendezvous is asked later, beside a ring of one."""
-
-    async def given() -> Sequence[tuple[str, int]]:
-        return finders.given
-
-    async def remembered() -> Sequence[tuple[str, int]]:
-        return [peer.endpoint for peer in finders.remembered.in_order()]
-
-    asked = [(Source.JOIN, given), (Source.REMEMBERED, remembered), (Source.LAN, finders.lan.contacts)]
-    found: list[Address] = []
-    async with aclosing(contacts_in_order(asked, socket_address(own.host, own.port))) as contacts:
-        async for contact in contacts:
-            found.append(packed_address(contact.endpoint))
-            if len(found) >= max(CONTACTS_WANTED, len(finders.given)):
-                break
-    return found
+    """Contacts for the first join: from what the owner said to what strangers say, each source asked only when those
+    before it did not suffice. The rendezvous is asked later, beside a ring of one.
+    """
+    wanted, us = max(CONTACTS_WANTED, len(finders.given)), socket_address(own.host, own.port)
+    found = dict.fromkeys(endpoint for endpoint in finders.given if endpoint != us)
+    if len(found) < wanted:
+        met = (peer.endpoint for peer in finders.remembered.in_order())
+        found |= dict.fromkeys(endpoint for endpoint in met if endpoint != us)
+    if len(found) < wanted:
+        found |= dict.fromkeys(endpoint for endpoint in await finders.lan.contacts() if endpoint != us)
+    return [packed_address(endpoint) for endpoint in list(found)[:wanted]]
 
 
 async def keep_finding(finders: Finders, node: RingNode) -> None:

@@ -45,7 +45,7 @@ CALLED_BY_LIBRARIES: Mapping[str, str] = {
     "collect": "prometheus_client's Collector",
     "_output_child_pre": "jinja2.compiler.CodeGenerator",
     "escaped": "Python code that Jinja makes of a template, as our `_output_child_pre` writes it",
-    **dict.fromkeys(("greet", "call_find_node", "iter_older_than", "_nodes_found"), "kademlia"),
+    **dict.fromkeys(("call_find_node", "_nodes_found"), "kademlia"),
 }
 """Names of methods that no code of ours calls, and who does."""
 

@@ -27,7 +27,6 @@ from dht.discovery.record_store import RecordStore
 from dht.discovery.rendezvous import (
     SHARDS,
     PublishedRecord,
-    RendezvousStatistics,
     Validate,
     shard_key,
     shard_of,
@@ -132,8 +131,6 @@ class KademliaRendezvous:
         self._chance = chance
         self._running: _Running | None = None
         self._unmet: list[Endpoint] = []
-        self._published = 0
-        self._found = 0
 
     @property
     def endpoint(self) -> Endpoint:
@@ -157,7 +154,7 @@ class KademliaRendezvous:
     async def _greet_unmet(self) -> None:
         """Those who were down may be another part of the overlay, which nobody else would show us."""
         unmet = self._unmet
-        met = await self._greet_all(unmet)
+        met = await self.greet(unmet)
         self._unmet = [contact for contact in unmet if contact not in met]
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> _Running:
@@ -186,11 +183,8 @@ class KademliaRendezvous:
             raise
         return _Running(protocol, transport, bound)
 
-    async def greet(self, contacts: Sequence[Endpoint]) -> int:
-        """Make ourselves known to nodes at these addresses and find our neighbourhood; how many answered."""
-        return len(await self._greet_all(contacts))
-
-    async def _greet_all(self, contacts: Sequence[Endpoint]) -> set[Endpoint]:
+    async def greet(self, contacts: Sequence[Endpoint]) -> set[Endpoint]:
+        """Make ourselves known to nodes at these addresses and find our neighbourhood; which answered."""
         if self._running is None:
             return set()
         protocol, own = self._running.protocol, self._running.endpoint
@@ -259,7 +253,6 @@ class KademliaRendezvous:
         async with anyio.create_task_group() as group:
             for node in nearest:
                 group.start_soon(store_at, node)
-        self._published += copies > 0
         return copies
 
     async def find(self) -> list[bytes]:
@@ -276,9 +269,7 @@ class KademliaRendezvous:
                 known = best.get(facts.peer_id)
                 if known is None or known[0].incarnation < facts.incarnation:
                     best[facts.peer_id] = (facts, record)
-        records = [record for _, record in best.values()][:FOUND_MAX]
-        self._found += len(records)
-        return records
+        return [record for _, record in best.values()][:FOUND_MAX]
 
     async def _read(self, key: bytes) -> set[bytes]:
         if self._running is None:
@@ -287,14 +278,3 @@ class KademliaRendezvous:
         known = protocol.router.find_neighbors(node, COPIES)
         found = await _RecordCrawl(protocol, node, known, COPIES, ALPHA).find()
         return found | set(self._store.records(key))
-
-    def statistics(self) -> RendezvousStatistics:
-        running = self._running
-        return RendezvousStatistics(
-            is_running=running is not None,
-            neighbours=len(running.protocol.router.nodes()) if running else 0,
-            stored_records=len(self._store),
-            published=self._published,
-            found=self._found,
-            counts=dict(running.protocol.counts) if running else {},
-        )

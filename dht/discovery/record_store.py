@@ -7,8 +7,6 @@ wide prefix.
 
 from collections.abc import Callable, Iterator
 
-from kademlia.storage import IStorage
-
 from dht.discovery.addresses import wide_prefix
 from dht.discovery.rendezvous import PublishedRecord, Validate, shard_key, shard_of
 
@@ -22,25 +20,19 @@ ever.
 """
 
 
-class RecordStore(IStorage):
-    """kademlia's storage interface over checked records; a value is one record."""
+class RecordStore:
+    """By key; a value is one record."""
 
     def __init__(self, validate: Validate, wall_clock: Callable[[], float]) -> None:
         self._validate = validate
         self._wall_clock = wall_clock
         self._records: dict[bytes, list[tuple[PublishedRecord, bytes]]] = {}
-        self.refused = 0
 
     def __len__(self) -> int:
         return sum(len(held) for held in self._records.values())
 
     def offer(self, key: bytes, value: bytes) -> bool:
         """Take the record if it is valid, belongs here and there is room; whether it is held now."""
-        is_held = self._offer(key, value)
-        self.refused += not is_held
-        return is_held
-
-    def _offer(self, key: bytes, value: bytes) -> bool:
         facts = self.check(value)
         if facts is None or key != shard_key(facts.network, shard_of(facts.first_position)):
             return False
@@ -99,26 +91,6 @@ class RecordStore(IStorage):
 
     def records(self, key: bytes) -> list[bytes]:
         return [value for _, value in self._alive(key)]
-
-    # kademlia's own interface: nothing of ours calls it, the package's base classes may.
-    def __setitem__(self, key: bytes, value: bytes) -> None:
-        self.offer(key, value)
-
-    def __getitem__(self, key: bytes) -> bytes:
-        return self.records(key)[0] if self.records(key) else self._missing(key)
-
-    @staticmethod
-    def _missing(key: bytes) -> bytes:
-        raise KeyError(key)
-
-    def get(self, key: bytes, default: bytes | None = None) -> bytes | None:
-        held = self.records(key)
-        return held[0] if held else default
-
-    def iter_older_than(self, seconds_old: float) -> list[tuple[bytes, bytes]]:
-        """Nothing: republishing for others is what keeps dead records alive in the stock package."""
-        del seconds_old
-        return []
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         for key in list(self._records):

@@ -1,6 +1,6 @@
 """Where do peers who know nobody leave word, and where do they look?
 
-A rendezvous is five methods. What lies behind them (today the kademlia package) can be replaced or switched
+A rendezvous is four methods. What lies behind them (today the kademlia package) can be replaced or switched
 off (`NoRendezvous`), and nothing about archive data ever depends on it. Records are opaque here: the ring's
 `validate` alone says whether bytes are a record of a network we know, and what they state.
 """
@@ -8,7 +8,7 @@ off (`NoRendezvous`), and nothing about archive data ever depends on it. Records
 import hashlib
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
@@ -36,16 +36,6 @@ class PublishedRecord:
 Validate = Callable[[bytes], PublishedRecord | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RendezvousStatistics:
-    is_running: bool
-    neighbours: int
-    stored_records: int
-    published: int
-    found: int
-    counts: dict[str, int] = field(default_factory=dict)
-
-
 class Rendezvous(Protocol):
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
@@ -56,8 +46,6 @@ class Rendezvous(Protocol):
     async def find(self) -> list[bytes]:
         """Valid records that others left, at most one per peer."""
         ...
-
-    def statistics(self) -> RendezvousStatistics: ...
 
 
 class NoRendezvous:
@@ -75,9 +63,6 @@ class NoRendezvous:
 
     async def find(self) -> list[bytes]:
         return []
-
-    def statistics(self) -> RendezvousStatistics:
-        return RendezvousStatistics(is_running=False, neighbours=0, stored_records=0, published=0, found=0)
 
 
 def shard_key(network: bytes, shard: int) -> bytes:

@@ -18,8 +18,8 @@ from dht.discovery.addresses import Endpoint
 from dht.discovery.lan import NoLan
 from dht.discovery.remembered import RememberedPeers
 from dht.discovery.rendezvous import NoRendezvous, RendezvousTimes
-from dht.endpoint import socket_address
-from dht.finding import Finders, first_contacts, keep_finding, record_facts, remember
+from dht.endpoint import packed_address, socket_address
+from dht.finding import CONTACTS_WANTED, Finders, first_contacts, keep_finding, record_facts, remember
 from dht.identity import Verifier
 from dht.wire import encode_record
 from tests.dht.link_world import NETWORK
@@ -141,6 +141,22 @@ async def test_first_contacts_are_those_given_then_those_remembered_then_the_loc
         assert found == [("192.0.2.1", 1), ("192.0.2.2", 2), endpoint_of(anna), ("192.0.2.9", 9)]
         found = [socket_address(a.host, a.port) for a in await first_contacts(finders, anna.address)]
         assert endpoint_of(anna) not in found, "we do not call ourselves"
+
+
+async def test_the_local_network_is_not_asked_where_nearer_sources_suffice_and_each_contact_comes_once(
+    tmp_path: Path,
+) -> None:
+    class Unasked(NoLan):
+        async def contacts(self) -> list[Endpoint]:
+            raise AssertionError("those given suffice")
+
+    given = [("192.0.2.1", number) for number in range(1, CONTACTS_WANTED + 1)]
+    own = packed_address(("192.0.2.2", 1))
+    finders = replace(finders_in(tmp_path, given), lan=Unasked())
+    assert [socket_address(a.host, a.port) for a in await first_contacts(finders, own)] == given
+    finders = replace(finders_in(tmp_path, given[:2]), lan=Lan([given[1], ("192.0.2.9", 9)]))
+    found = [socket_address(a.host, a.port) for a in await first_contacts(finders, own)]
+    assert found == [*given[:2], ("192.0.2.9", 9)]
 
 
 async def test_a_record_is_valid_only_signed_and_of_our_network() -> None:

@@ -4,7 +4,7 @@ socket.
 
 import random
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -50,6 +50,16 @@ async def overlay(count: int) -> AsyncIterator[list[KademliaRendezvous]]:
     finally:
         for node in nodes:
             await node.stop()
+
+
+def neighbours(node: KademliaRendezvous) -> int:
+    assert node._running is not None
+    return len(node._running.protocol.router.nodes())
+
+
+def counts_of(node: KademliaRendezvous) -> Mapping[str, int]:
+    assert node._running is not None
+    return node._running.protocol.counts
 
 
 class Stranger:

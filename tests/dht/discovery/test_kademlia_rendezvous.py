@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dht.discovery.rendezvous import shard_key, shard_of
-from tests.dht.discovery.overlays import overlay, overlay_node
+from tests.dht.discovery.overlays import neighbours, overlay, overlay_node
 from tests.dht.discovery.records import NETWORK, Author, validate
 
 pytestmark = pytest.mark.anyio
@@ -57,11 +57,11 @@ async def test_overlays_started_apart_join_through_one_contact() -> None:
         for node in lonely:
             await node.start()
             if node is not lonely[0]:
-                assert await node.greet([lonely[0].endpoint]) == 1
+                assert await node.greet([lonely[0].endpoint]) == {lonely[0].endpoint}
         record = Author(address=("10.1.2.3", 4000)).record()
         await nodes[0].publish(record)
         assert await lonely[3].find() == []
-        assert await lonely[2].greet([nodes[4].endpoint]) == 1
+        assert await lonely[2].greet([nodes[4].endpoint]) == {nodes[4].endpoint}
         assert await lonely[2].find() == [record]
         for node in lonely:
             await node.stop()
@@ -89,7 +89,7 @@ async def test_publishing_when_all_neighbours_are_dead_answers_zero() -> None:
         for node in nodes[1:]:
             await node.stop()
         assert await nodes[0].publish(Author(address=("10.1.2.3", 4000)).record()) == 0
-        assert nodes[0].statistics().neighbours == 0
+        assert neighbours(nodes[0]) == 0
 
 
 async def test_an_expired_record_of_our_own_is_kept_back_with_a_warning(
@@ -124,7 +124,7 @@ async def test_neighbours_are_remembered_over_a_restart(tmp_path: Path) -> None:
         await first.stop()
         again = overlay_node(70, state_path=path)
         await again.start()
-        assert again.statistics().neighbours == 4
+        assert neighbours(again) == 4
         assert await again.find() == [record]
         await again.stop()
 
@@ -147,7 +147,7 @@ async def test_stopping_twice_and_working_after_it_is_harmless() -> None:
     await node.stop()
     assert await node.find() == []
     assert await node.publish(Author(address=("10.1.2.3", 4000)).record()) == 0
-    assert not node.statistics().is_running
+    assert node._running is None
 
 
 async def test_a_contact_that_was_down_is_greeted_again_though_others_answered() -> None:

@@ -1,13 +1,10 @@
-"""Remembered peers survive restarts and bad files, within bounds; contacts come in order."""
+"""Remembered peers survive restarts and bad files, within bounds."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from dht.discovery.addresses import Endpoint
-from dht.discovery.contacts import Ask, KnownAddress, Source, contacts_in_order
 from dht.discovery.remembered import AGE_MAX_S, RememberedPeers
 
 NETWORK = b"ring-one"
@@ -100,33 +97,3 @@ def test_a_disk_that_refuses_is_logged_not_raised(tmp_path: Path, caplog: pytest
     peers.met(b"a", ("10.0.0.1", 1), now=1.0)
     peers.save(now=1.0)
     assert "not saved" in caplog.text
-
-
-@pytest.mark.anyio
-async def test_sources_are_asked_in_order_lazily_and_each_endpoint_comes_once() -> None:
-    asked: list[Source] = []
-
-    def source(kind: Source, *endpoints: Endpoint) -> tuple[Source, Ask]:
-        async def ask() -> Sequence[Endpoint]:
-            asked.append(kind)
-            return endpoints
-
-        return kind, ask
-
-    own, one, two, three = ("10.0.0.1", 1), ("10.0.0.2", 1), ("10.0.0.3", 1), ("10.0.0.4", 1)
-    contacts = contacts_in_order(
-        [
-            source(Source.RENDEZVOUS, three),
-            source(Source.LAN, one, two, own),
-            source(Source.JOIN, one),
-            source(Source.REMEMBERED),
-        ],
-        own,
-    )
-    assert await anext(contacts) == KnownAddress(endpoint=one, source=Source.JOIN)
-    assert asked == [Source.JOIN]
-    assert [contact async for contact in contacts] == [
-        KnownAddress(endpoint=two, source=Source.LAN),
-        KnownAddress(endpoint=three, source=Source.RENDEZVOUS),
-    ]
-    assert asked == [Source.JOIN, Source.REMEMBERED, Source.LAN, Source.RENDEZVOUS]
