@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +26,7 @@ from herodotus.core.charter import Charter
 from herodotus.core.errors import Misuse, NotFound, WorldFailure
 from herodotus.core.settings.sections import HTTP_PORT_OFFSET
 from herodotus.home.durable import write_durably
-from herodotus.home.folder import Home, NewHome, create_home, running_on, wait_released
+from herodotus.home.folder import Home, NewHome, create_home, read_charter, running_on, wait_released
 from herodotus.home.identity import key_to_pem
 from herodotus.operate.http_questions import NoAnswer, ask
 from herodotus.operate.settings import resolve
@@ -144,6 +144,18 @@ def place(folder: Path, number: int, base_port: int) -> LabPeer:
         http=f"http://127.0.0.1:{port + HTTP_PORT_OFFSET}",
         pid=0,
     )
+
+
+def with_day_of(folder: Path, charter: Charter, now_s: float) -> Charter:
+    """With the day of the homes in this folder. Where there are none yet, a day begins now, to the minute: a ring that
+    crawls at once has a whole day for it, rather than the rest of one, in which stand-ins soon help the owners.
+    """
+    first = Home(Path(place(folder, 0, 0).home))
+    if first.exists():
+        return replace(charter, day_start=read_charter(first.charter).day_start)
+    # Days need not divide 24 hours: of all starts that can be written down, the one whose last day began most lately.
+    minute = min(range(24 * 60), key=lambda minute: (now_s - 60 * minute) % charter.day_length_s)
+    return replace(charter, day_start=f"{minute // 60:02}:{minute % 60:02}")
 
 
 def make_home(home: Home, charter: Charter, chosen: Mapping[str, object] = MappingProxyType({})) -> None:

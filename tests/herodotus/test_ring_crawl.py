@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -16,9 +15,9 @@ import anyio
 import pytest
 
 from dht.core.ids import CIRCLE, Key, number_of
-from herodotus.core.charter import TEST_CHARTER, Charter
+from herodotus.core.charter import TEST_CHARTER
+from herodotus.home.clock import unix_seconds
 from herodotus.home.folder import Home
-from herodotus.home.toml_files import read_toml
 from herodotus.operate import lab_ring, lab_web
 from herodotus.operate.cli.commands.ring import DEMO_DELAY_S
 from herodotus.operate.http_questions import NoAnswer
@@ -39,40 +38,10 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     lab_web.end(folder)
 
 
-def begun(folder: Path) -> Path:
-    """The demonstration's charter with a day that has just begun. From noon on, stand-ins ask at once for what an owner
-    has not fetched, and a ring that is founded then has fetched nothing: what they take over is theirs until the
-    day ends, so the hour of a run would decide who fetches.
-    """
-    file = folder.with_name("begun.toml")
-    if not file.exists():
-        charter = replace(
-            TEST_CHARTER,
-            name="test demo",
-            delay_floor_s=DEMO_DELAY_S,
-            day_start=time.strftime("%H:%M", time.gmtime()),
-        )
-        file.write_text(charter.to_toml(), encoding="utf-8")
-    return file
-
-
 def up(folder: Path, count: int, *more: object) -> tuple[list[LabPeer], str]:
     base = free_base(count, lab_web.PORT_OFFSET)
     done = herodotus(
-        "ring",
-        "up",
-        "--peers",
-        count,
-        "--base-port",
-        base,
-        "--web",
-        "demo",
-        "--network",
-        begun(folder),
-        "--dir",
-        folder,
-        "--json",
-        *more,
+        "ring", "up", "--peers", count, "--base-port", base, "--web", "demo", "--dir", folder, "--json", *more
     )
     facts = json.loads(done.stdout)
     return [LabPeer(**peer) for peer in facts["peers"]], facts["web"]
@@ -181,7 +150,8 @@ def test_what_the_charter_and_the_web_do_not_agree_on_is_refused(folder: Path, t
 
 
 def test_stewards_that_are_killed_make_no_host_be_asked_too_often(folder: Path) -> None:
-    charter = Charter.from_table(read_toml(begun(folder)), source="begun.toml")
+    charter = replace(TEST_CHARTER, name="test demo", delay_floor_s=DEMO_DELAY_S)
+    charter = lab_ring.with_day_of(folder, charter, unix_seconds())
     for number in range(4):
         home = Home(Path(lab_ring.place(folder, number, 0).home))
         lab_ring.make_home(home, charter, {"ring.suspicion_s": 1.0})

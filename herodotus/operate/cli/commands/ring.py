@@ -62,12 +62,16 @@ def ring() -> None:
     """
 
 
-def _charter_of(network: str, *, has_web: bool, day_length_s: int | None) -> Charter:
+def _charter_of(folder: Path, network: str, *, has_web: bool, day_length_s: int | None) -> Charter:
+    """A ring without a web keeps the charter as it is, so that other rings and peers of that network can join it."""
     charter = chosen_charter(network)
     if network in BUILT_IN_CHARTERS:
+        if day_length_s is not None:
+            charter = replace(charter, day_length_s=day_length_s)
         if has_web:
             charter = replace(charter, name=f"{charter.name} demo", delay_floor_s=DEMO_DELAY_S)
-        return charter if day_length_s is None else replace(charter, day_length_s=day_length_s)
+            charter = lab_ring.with_day_of(folder, charter, unix_seconds())
+        return charter
     if day_length_s is not None:
         raise click.UsageError(
             "--day-length works with the built-in charters: write day_length_s into your file"
@@ -82,7 +86,9 @@ def _charter_of(network: str, *, has_web: bool, day_length_s: int | None) -> Cha
 @click.option("--base-port", type=click.IntRange(1024, 60_000), default=4484, show_default=True, metavar="P")
 @click.option("--network", metavar="FILE", default="test", show_default=True, help="Charter of the ring.")
 @click.option(
-    "--web", type=click.Choice(["demo"]), help="Also serve a made-up web and let the ring crawl it."
+    "--web",
+    type=click.Choice(["demo"]),
+    help="Also serve a made-up web and let the ring crawl it. The day of a new ring begins at once.",
 )
 @click.option(
     "--web-hosts",
@@ -125,7 +131,7 @@ def up(
     """Start peers, each with its own home, and wait until their ring is ideal."""
     folder = folder.absolute()
     _refuse_running(folder)
-    charter = _charter_of(network, has_web=web is not None, day_length_s=day_length_s)
+    charter = _charter_of(folder, network, has_web=web is not None, day_length_s=day_length_s)
     peers = tuple(lab_ring.place(folder, number, base_port) for number in range(count))
     for peer in peers:
         home = Home(Path(peer.home))
