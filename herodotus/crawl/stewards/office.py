@@ -238,7 +238,10 @@ class StewardOffice:
         kind, _, name = ask.subject.partition(":")
         if kind == "address":
             return None if is_literal(name) and self.may_visit(name) else "not-public"
-        is_for_robots = not ask.purpose and asker == self._world.own_key
+        is_for_robots = not ask.purpose
+        if is_for_robots and asker != self._world.own_key:
+            # Only a host's steward asks for its robots.txt. The asker was that a moment ago, and now it is us.
+            return "not-steward"
         try:
             if host_of(canonical(f"http://{name}/")) != name:
                 return "malformed"

@@ -109,6 +109,12 @@ async def test_what_is_another_stewards_is_not_granted() -> None:
     assert isinstance(await office.grant(ASKER, ask("host:i.example", "http://i.example")), Granted)
 
 
+async def test_a_peer_that_was_the_steward_until_now_is_sent_to_its_successor() -> None:
+    """Else it took a host for closed for an hour, as it was just asking for robots.txt when the ring changed."""
+    office = await Scene().opened()
+    assert await office.grant(OTHER, ask(purpose="")) == No("not-steward")
+
+
 @pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fe80::1"])
 async def test_nobody_is_sent_into_a_private_network(address: str) -> None:
     office = await Scene(address=address).opened()
