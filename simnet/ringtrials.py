@@ -153,18 +153,7 @@ def lookups_without_repair(
     """Perfect lists and fingers, a share of the peers dead at once, and no time to notice: only the lookup
     copes.
     """
-    rules = replace(
-        rules_with(gossips=False, successors=successors),
-        stabilize_s=NEVER_S,
-        graveyard_s=NEVER_S,
-        finger_s=NEVER_S,
-        digest_s=NEVER_S,
-    )
-    world = RingWorld(seed, rules)
-    world.ideal([peer_number(n + seed * 1_000_000) for n in range(peers)], knows_all=False)
-    ring = ring_of(world)
-    for machine in world.machines.values():
-        give_fingers(machine, ring)
+    world = unrepaired(seed, peers, successors)
     chance = Random(seed)
     for peer in chance.sample(sorted(world.machines), round(failed * peers)):
         world.crash(peer)
@@ -192,15 +181,35 @@ def _forgive(machine: RingMachine) -> None:
     machine._host.health = 1
 
 
-def give_fingers(machine: RingMachine, ring: Sequence[Contact]) -> None:
-    """The first contact at or after every power of two from each position."""
+def unrepaired(seed: int, peers: int, successors: int = 16) -> RingWorld:
+    """A whole ring that routes by fingers, as the papers'; only lookups run."""
+    rules = replace(
+        rules_with(gossips=False, successors=successors),
+        stabilize_s=NEVER_S,
+        graveyard_s=NEVER_S,
+        finger_s=NEVER_S,
+        digest_s=NEVER_S,
+    )
+    world = RingWorld(seed, rules)
+    world.ideal([peer_number(n + seed * 1_000_000) for n in range(peers)], knows_all=False)
+    ring = ring_of(world)
     positions = [contact.position for contact in ring]
-    for node in machine.nodes:
-        for exponent in range(160):
-            target = key_from_number(number_of(node.contact.position) + (1 << exponent))
-            finger = ring[bisect_left(positions, target) % len(ring)]
-            if finger.peer != machine.me.peer:
-                machine.table.hint(finger)
+    for machine in world.machines.values():
+        _give_fingers(machine, ring, positions)
+    return world
+
+
+def _give_fingers(machine: RingMachine, ring: Sequence[Contact], positions: Sequence[Key]) -> None:
+    """The first contact at or after every power of two, the farthest first: once one leads to the successor, all
+    nearer ones do."""
+    me, first = number_of(machine.me.position), machine.nodes[0].successors[0]
+    for exponent in range(159, -1, -1):
+        target = key_from_number(me + (1 << exponent))
+        finger = ring[bisect_left(positions, target) % len(ring)]
+        if finger.peer != machine.me.peer:
+            machine.table.hint(finger)
+        if finger == first:
+            return
 
 
 def _paths(results: list[LookupDone], living: list[Contact]) -> Paths:

@@ -36,9 +36,9 @@ from herodotus.crawl.links.wire import Taken, encode_batch, encode_taken, in_ord
 from herodotus.peers.calls import CALL_DEADLINE_S
 from herodotus.peers.ring_view import RingView
 from scripts.benches.leases import books_per_s, served_per_s
-from simnet.linkworld import TableRing, link_peer
 from simnet.scenarios.links import COPIES, THESIS_URL_BYTES, synthetic_urls, varied_urls, walked
 from simnet.scenarios.measures import link_costs
+from tests.herodotus.peers.table_ring import TableRing, link_peer
 
 LOOKUPS = 500
 WAITING = 100_000

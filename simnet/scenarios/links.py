@@ -9,7 +9,7 @@ vocabulary with more chance in it; both are told as they are, and scaled to the 
 
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from pydoc_data import topics
 from random import Random
@@ -17,7 +17,9 @@ from random import Random
 import anyio
 
 from crawler.core.link import Link
-from dht import Contact
+from dht import Arc, Contact
+from dht.core.ids import PeerKey
+from dht.core.records import Address
 from herodotus.core.links.senders import Silences
 from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox
@@ -26,7 +28,7 @@ from herodotus.crawl.links.wire import Taken, decode_batch, encode_taken
 from herodotus.peers.calls import CALL_DEADLINE_S
 from herodotus.peers.net.wire import HEAD_BYTES, CallQuestion
 from herodotus.peers.ring_view import RingView
-from simnet.linkworld import TableRing, link_peer
+from simnet.rings import peer_number
 from simnet.runs import ScenarioRun
 from simnet.scenarios import scenario
 from simnet.trials import Figures, try_out
@@ -42,6 +44,30 @@ CONNECTION_BYTES = 2_104
 """1,424 bytes of TLS, greeting and hello with records of 141 bytes, as both ends made them; and the heads of 17
 packets: three to open, four to close, five flights and their acknowledgements."""
 COPIES = 6
+
+
+class KnownRing:
+    """A ring that all know and that stays as it is, seen by its first peer."""
+
+    def __init__(self, peers: int) -> None:
+        line = [_member(number) for number in range(peers)]
+        self.me = line[0]
+        self._contacts = tuple(sorted(line, key=lambda contact: contact.position))
+
+    def contacts(self) -> tuple[Contact, ...]:
+        return self._contacts
+
+    def clocks(self) -> Mapping[PeerKey, str]:
+        return {}
+
+    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
+        """For peers that receive, as this one does not."""
+        return ()
+
+
+def _member(number: int) -> Contact:
+    address = Address(host=bytes((10, *number.to_bytes(3, "big"))), port=4484)
+    return Contact.at(peer_number(number).peer, address, 0, 0, "ip")
 
 
 class CountingCalls:
@@ -123,10 +149,7 @@ async def walked(
     folder: Path, peers: int, per_peer: int, url: Callable[[], str]
 ) -> tuple[CountingCalls, WalkReport, float]:
     """One walk with this number of links for each peer, and their mean length."""
-    records = [link_peer(number) for number in range(peers)]
-    ring = TableRing(records[0])
-    ring.see(records)
-    calls, disk = CountingCalls(), link_rows(folder)
+    ring, calls, disk = KnownRing(peers), CountingCalls(), link_rows(folder)
     try:
         outbox = Outbox(disk, host_links_max=peers * per_peer)
         letters = 0

@@ -6,7 +6,6 @@ These run bare machines (`simnet.rings.RingWorld`): no hosts, no codec, and ever
 
 import tempfile
 from bisect import bisect_left
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -14,23 +13,18 @@ import anyio
 
 from crawler.core.link import Link
 from dht.core.effects import Effect, LookupDone
-from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
-from dht.core.ids import KEY_BYTES, Key, PeerKey, key_from_number, number_of
-from dht.core.machine import RingMachine
-from dht.core.messages import Message
-from dht.core.records import Contact, first_contact_of
-from dht.wire import encode_message
+from dht.core.ids import KEY_BYTES, Key, PeerKey
+from dht.core.records import first_contact_of
 from herodotus.crawl.links.wire import Taken, encode_batch, encode_taken
 from herodotus.peers.calls import CALL_DEADLINE_S
 from herodotus.peers.net.wire import HEAD_BYTES, CallQuestion
-from simnet.rings import RingWorld, owner_in, peer_number, ring_of
-from simnet.ringtrials import NEVER_S, churn, lookups_without_repair, rules_with
+from simnet.rings import owner_in, peer_number, ring_of
+from simnet.ringtrials import churn, lookups_without_repair, size_of, unrepaired
 from simnet.runs import ScenarioRun
 from simnet.scenarios import scenario
 from simnet.scenarios.links import THESIS_URL_BYTES, on_wire, varied_urls, walked
 from simnet.trials import Figures, try_out
 
-HEADERS_BYTES = 28 + SEALED_HEADER_BYTES + TAG_BYTES  # IPv4, UDP, our session and its tag
 LINKS_PER_PEER = 10  # "an aggregate of roughly ten URLs per node" (thesis 4.4.4)
 LOOKUPS = 1_000
 
@@ -129,7 +123,8 @@ def link_costs(seed: int, peers: int, lookups: int, links_per_peer: int) -> Figu
 
 
 def _lookup_costs(seed: int, peers: int, lookups: int) -> Figures:
-    world = _fingered(seed, peers)
+    world = unrepaired(seed, peers)
+    world.sizes = size_of
     chance = Random(seed)
     machine = world.machines[peer_number(seed * 1_000_000).peer]
     ring = ring_of(world)
@@ -184,38 +179,3 @@ def _by_thesis(hops: float, stops_per_link: float) -> Figures:
         "thesis sizes, ring walk": walk,
         "thesis sizes, direct over walk": (lookup + 120) / walk,
     }
-
-
-def _fingered(seed: int, peers: int) -> RingWorld:
-    """A whole ring that routes by fingers, as the thesis's; only lookups run."""
-    rules = replace(
-        rules_with(gossips=False),
-        stabilize_s=NEVER_S,
-        graveyard_s=NEVER_S,
-        finger_s=NEVER_S,
-        digest_s=NEVER_S,
-    )
-    world = RingWorld(seed, rules)
-    world.ideal([peer_number(n + seed * 1_000_000) for n in range(peers)], knows_all=False)
-    ring = ring_of(world)
-    positions = [contact.position for contact in ring]
-    for machine in world.machines.values():
-        _give_fingers(machine, ring, positions)
-    world.sizes = _size_of
-    return world
-
-
-def _give_fingers(machine: RingMachine, ring: list[Contact], positions: list[Key]) -> None:
-    """Chord's, the farthest first: once one leads to the successor all nearer ones do."""
-    me = number_of(machine.me.position)
-    first = machine.nodes[0].successors[0]
-    for exponent in range(159, -1, -1):
-        place = bisect_left(positions, key_from_number(me + (1 << exponent)))
-        contact = ring[place % len(ring)]
-        machine.table.hint(contact)
-        if contact == first:
-            return
-
-
-def _size_of(message: Message) -> int:
-    return HEADERS_BYTES + len(encode_message(message))

@@ -6,7 +6,7 @@ from dht import Contact
 from dht.core.ids import Key
 from herodotus.core.copies.absence import Absence
 from herodotus.peers.ring_view import LastingView, RingView
-from simnet.linkworld import TableRing, contact_of, link_peer
+from tests.herodotus.peers.table_ring import TableRing, contact_of, link_peer
 
 pytestmark = pytest.mark.anyio
 

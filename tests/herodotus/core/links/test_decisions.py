@@ -10,7 +10,7 @@ from dht.core.placement import Rule
 from herodotus.core.links.senders import FIRST_JUDGED, IGNORED_S, SENDERS_MAX, Senders
 from herodotus.core.links.turns import looks
 from herodotus.core.links.walk_plan import Keys, stops_of
-from simnet.linkworld import contact_of, link_peer
+from tests.herodotus.peers.table_ring import contact_of, link_peer
 
 
 @pytest.mark.parametrize("seed", range(5))

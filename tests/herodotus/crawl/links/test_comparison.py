@@ -17,9 +17,9 @@ from herodotus.core.reconciliation import PARTS, Sum, parts_of, sums_of
 from herodotus.crawl.links import comparison, exchange
 from herodotus.crawl.links.wire import decode_sums, encode_sums
 from herodotus.peers.calls import RefusedError, Services
-from simnet.linkworld import contact_of
 from tests.herodotus.crawl.links.world import DAY_S, LinkPeer, LinkWorld
 from tests.herodotus.peers.net.memory_calls import LineFaults
+from tests.herodotus.peers.table_ring import contact_of
 
 pytestmark = pytest.mark.anyio
 HIGHEST = Key(b"\xff" * 20)

@@ -16,9 +16,9 @@ from dht.core.ids import key_of
 from herodotus.core.settings.sections import LinksSettings
 from herodotus.crawl.links import exchange as exchange_module
 from herodotus.peers.calls import RefusedError, Services
-from simnet.linkworld import contact_of
 from tests.herodotus.crawl.links.world import DAY_S, LinkPeer, LinkWorld
 from tests.herodotus.peers.net.memory_calls import LineFaults
+from tests.herodotus.peers.table_ring import contact_of
 
 pytestmark = pytest.mark.anyio
 SEEDS = range(1, 4)

@@ -22,9 +22,9 @@ from herodotus.crawl.links.walks import LinkWalks
 from herodotus.crawl.links.wire import Taken, decode_batch, decode_taken, encode_batch, encode_taken, in_order
 from herodotus.peers.calls import RefusedError
 from herodotus.peers.ring_view import RingView
-from simnet.linkworld import TableRing, link_peer
 from simnet.rows import KeptRows
 from tests.herodotus.crawl.links.world import MemoryFrontier
+from tests.herodotus.peers.table_ring import TableRing, link_peer
 
 pytestmark = pytest.mark.anyio
 SENDER = b"\x07" * 32

@@ -19,8 +19,8 @@ from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.walks import LinkWalks
 from herodotus.crawl.links.wire import Taken, decode_batch, encode_taken
 from herodotus.peers.ring_view import RingView
-from simnet.linkworld import TableRing, link_peer
 from tests.herodotus.peers.net.memory_calls import PIECE_DEADLINE_S
+from tests.herodotus.peers.table_ring import TableRing, link_peer
 
 pytestmark = pytest.mark.anyio
 COPIES = 2

@@ -21,7 +21,7 @@ from herodotus.crawl.links.wire import (
     encode_taken,
     in_order,
 )
-from simnet.linkworld import contact_of, link_peer
+from tests.herodotus.peers.table_ring import contact_of, link_peer
 
 GOLDEN = bytes.fromhex("01202e250100c80300110411050e04050a612e6578616d706c652f622e706e67030036052cf85692a92e")
 LINKS = [

@@ -26,8 +26,8 @@ from herodotus.core.settings.sections import LinksSettings
 from herodotus.crawl.daily import CrawlState, NotCrawling
 from herodotus.crawl.links.exchange import Exchange, ExchangeParts
 from herodotus.peers.calls import Services
-from simnet.linkworld import TableRing, link_peer
 from tests.herodotus.peers.net.memory_calls import GOOD_LINE, LineFaults, MemoryCalls
+from tests.herodotus.peers.table_ring import TableRing, link_peer
 
 DAY_S = 86_400.0
 

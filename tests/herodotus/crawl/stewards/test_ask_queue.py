@@ -10,7 +10,7 @@ from dht import Contact
 from herodotus.crawl.stewards.ask_queue import Desk, Told
 from herodotus.crawl.stewards.wire import Ask, NotYet, decode_asks, encode_answers
 from herodotus.peers.calls import CALL_DEADLINE_S, Questions
-from simnet.linkworld import contact_of, link_peer
+from tests.herodotus.peers.table_ring import contact_of, link_peer
 
 pytestmark = pytest.mark.anyio
 STEWARD = contact_of(link_peer(0))

@@ -11,7 +11,7 @@ from dht import RingNode, Subscription
 from dht.core.effects import ArcsChanged, PeerChanged, RingChanged
 from dht.node_types import EventsLost, RingEvent
 from herodotus.crawl.stewards import NodeRing
-from simnet.linkworld import contact_of, link_peer
+from tests.herodotus.peers.table_ring import contact_of, link_peer
 
 pytestmark = pytest.mark.anyio
 
