@@ -25,7 +25,7 @@ ENTRIES = (
     "herodotus.operate.cli.*",
     "herodotus.__main__",
     "simnet.scenarios.*",
-    "simnet.testing",  # a plugin that pytest loads by its name
+    "simnet.ringtest",  # for anybody's tests
     "simnet.__main__",
 )
 """Modules that are started or found by their place. What registers itself there, as commands do, is reached."""

@@ -124,13 +124,14 @@ def run(
     """
     from simnet.command import guarded, options_of, run_many, run_one
     from simnet.runs import SimnetError
+    from simnet.sweep import parse_seeds
 
     def work() -> int:
         options = options_of(seed, peers, days, settings)
         if seeds is not None:
             if picture is not None:
                 raise SimnetError("--picture is of one run: give --seed instead of --seeds")
-            return run_many(scenario, options, seeds, as_json=as_json, own=own, jobs=jobs)
+            return run_many(scenario, options, parse_seeds(seeds), as_json=as_json, own=own, jobs=jobs)
         return run_one(scenario, options, as_json=as_json, own=own, out=out, picture=picture)
 
     context.exit(guarded(work))
@@ -143,9 +144,10 @@ def run(
 @click.pass_context
 def replay(context: click.Context, *, trace: Path, as_json: bool, own: Path | None) -> None:
     """Run a failure again up to its violation, and show the last events and the hosts involved."""
+    from simnet.command import guarded
     from simnet.command import replay as replay_trace
 
-    context.exit(replay_trace(trace, own=own, as_json=as_json))
+    context.exit(guarded(lambda: replay_trace(trace, own=own, as_json=as_json)))
 
 
 @main.command()

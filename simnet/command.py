@@ -23,7 +23,7 @@ from simnet.runs import (
     run_scenario,
 )
 from simnet.scenarios import UnknownScenarioError, find_scenario, load, scenarios
-from simnet.sweep import SweepBrokenError, parse_seeds, sweep
+from simnet.sweep import SweepBrokenError, sweep
 from simnet.world.faults import Fault, FaultError
 from simnet.world.trace import TraceError, TraceHeader, read_trace, write_trace
 
@@ -44,22 +44,6 @@ def list_scenarios(as_json: bool) -> None:
         click.echo(f"{each.name:<16} {each.peers:>6} peers {each.seconds:>9,.0f} s   {each.summary}")
 
 
-def run_one(
-    name: str, options: Options, *, as_json: bool, own: Path | None, out: Path, picture: Path | None
-) -> int:
-    return guarded(lambda: _run_one(name, options, as_json, own, out, picture))
-
-
-def run_many(
-    name: str, options: Options, seeds: str, *, as_json: bool, own: Path | None, jobs: int | None
-) -> int:
-    return guarded(lambda: _run_many(name, options, parse_seeds(seeds), as_json, own, jobs))
-
-
-def replay(path: Path, *, own: Path | None, as_json: bool) -> int:
-    return guarded(lambda: _replay(path, own, as_json))
-
-
 def guarded(work: Callable[[], int]) -> int:
     """Errors of the asking become a sentence and an exit code."""
     try:
@@ -72,8 +56,8 @@ def guarded(work: Callable[[], int]) -> int:
         return USAGE
 
 
-def _run_one(
-    name: str, options: Options, as_json: bool, own: Path | None, out: Path, picture: Path | None
+def run_one(
+    name: str, options: Options, *, as_json: bool, own: Path | None, out: Path, picture: Path | None
 ) -> int:
     load(own)
     scenario = find_scenario(name)
@@ -140,8 +124,8 @@ def _write_picture(path: Path, text: str) -> None:
         raise SimnetError(f"--picture {path}: {error.strerror}") from error
 
 
-def _run_many(
-    name: str, options: Options, seeds: range, as_json: bool, own: Path | None, jobs: int | None
+def run_many(
+    name: str, options: Options, seeds: range, *, as_json: bool, own: Path | None, jobs: int | None
 ) -> int:
     load(own)
     check_options(find_scenario(name), options)
@@ -168,7 +152,7 @@ def _run_many(
     return FAILED if failed or is_interrupted or broken else 0
 
 
-def _replay(path: Path, own: Path | None, as_json: bool) -> int:
+def replay(path: Path, *, own: Path | None, as_json: bool) -> int:
     header, _ = read_trace(path)
     load(own)
     try:

@@ -82,55 +82,48 @@ class LifeDisk:
     """A folder of a host's disk, for as long as a life lasts; implements `Disk`."""
 
     def __init__(self, disk: SimulatedDisk, folder: Path, check_alive: Callable[[], None]) -> None:
-        self._disk, self._check_alive = disk, check_alive
+        self._whole, self._check_alive = disk, check_alive
         self._prefix = f"{folder}/"
 
-    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
+    @property
+    def _disk(self) -> SimulatedDisk:
         self._check_alive()
+        return self._whole
+
+    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
         return self._disk.open(self._prefix + path, flags, mode)
 
     def close(self, fd: int) -> None:
-        self._check_alive()
         self._disk.close(fd)
 
     def pread(self, fd: int, length: int, offset: int) -> bytes:
-        self._check_alive()
         return self._disk.pread(fd, length, offset)
 
     def pwrite(self, fd: int, data: bytes, offset: int) -> int:
-        self._check_alive()
         return self._disk.pwrite(fd, data, offset)
 
     def ftruncate(self, fd: int, length: int) -> None:
-        self._check_alive()
         self._disk.ftruncate(fd, length)
 
     def fdatasync(self, fd: int) -> None:
-        self._check_alive()
         self._disk.fdatasync(fd)
 
     def fsync(self, fd: int) -> None:
-        self._check_alive()
         self._disk.fsync(fd)
 
     def rename(self, source: str, target: str) -> None:
-        self._check_alive()
         self._disk.rename(self._prefix + source, self._prefix + target)
 
     def unlink(self, path: str) -> None:
-        self._check_alive()
         self._disk.unlink(self._prefix + path)
 
     def mkdir(self, path: str, mode: int = 0o777) -> None:
-        self._check_alive()
         self._disk.mkdir(self._prefix + path, mode)
 
     def listdir(self, path: str) -> list[str]:
-        self._check_alive()
         return self._disk.listdir(self._prefix + path)
 
     def stat(self, path: str) -> Stat:
-        self._check_alive()
         return self._disk.stat(self._prefix + path)
 
     def free_bytes(self) -> int:

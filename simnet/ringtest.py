@@ -1,7 +1,13 @@
-"""What can a test do with a ring? Hurt it and look at it, in a world of its own (`simnet.testing`)."""
+"""How does any test get three peers on this network with that fault? As a ring to hurt and to look at.
+
+    ring = RingUnderTest(3, link=LineQuality(loss=0.1), faults=[Fault(kind="mute", at_s=20, hosts=(1,))])
+    ring.pass_time(60)
+    ring.settle()                            # faults end, and the ring must become ideal
+
+Its invariants are looked at after every event; a violation raises `ViolationError` at once.
+"""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from dht.core.machine import RingMachine
 from dht.core.rules import RingRules
@@ -55,17 +61,3 @@ class RingUnderTest:
             self.world.run_until(self.world.now + 10.0, [self._sound, heals])
         self.world.conclude([self._sound, heals])
         return heals.ideal_s
-
-
-class MakeRing(Protocol):
-    def __call__(
-        self,
-        peers: int,
-        *,
-        seed: int = 1,
-        link: LineQuality | None = None,
-        latency: Latency | None = None,
-        faults: Sequence[Fault] = (),
-        rules: RingRules | None = None,
-        machine_class: type[RingMachine] = RingMachine,
-    ) -> RingUnderTest: ...

@@ -110,9 +110,8 @@ class ScenarioRun:
         self.faults: list[Fault] = []
         self.series: dict[str, list[tuple[float, float]]] = {}
         self.concluded: list[Checker] = []  # those that were asked at the end and did not object
-        self.least_s = 0.0  # `stop_when` is not asked before
         self.virtual_s: float | None = None  # for work that has a world of its own
-        self._is_over: Callable[[], bool] = lambda: False
+        self.is_over: Callable[[], bool] = lambda: False
         self._given_faults = faults
         self._figures: dict[str, Callable[[], float]] = {}
         self._more_figures: Callable[[], dict[str, float]] = dict
@@ -142,23 +141,15 @@ class ScenarioRun:
 
     def plan(self, faults: Iterable[Fault]) -> None:
         """Once, after the hosts. A replay puts its shortened faults in their place."""
-        self.world.plan(self.choose(faults))
-
-    def choose(self, faults: Iterable[Fault]) -> list[Fault]:
-        """Like `plan`, for a scenario whose hosts are in a world of their own: the faults to plan there."""
         self.faults = list(faults) if self._given_faults is None else self._given_faults
-        return self.faults
+        self.world.plan(self.faults)
 
     def check(self, *checkers: Checker) -> None:
         self.checkers.extend(checkers)
 
     def stop_when(self, is_over: Callable[[], bool]) -> None:
         """The run may end before its time: nothing more is to be seen."""
-        self._is_over = is_over
-
-    @property
-    def is_over(self) -> bool:
-        return self.world.now >= self.least_s and self._is_over()
+        self.is_over = is_over
 
     def figure(self, name: str, value: Callable[[], float]) -> None:
         """A number for the summary, asked for at the end."""
@@ -356,7 +347,7 @@ def _go(run: ScenarioRun, progress: Progress) -> None:
         run.take_samples()
         run.world.run_until(run.seconds * step / STEPS, run.checkers)
         progress(run.world.now, run.seconds)
-        if run.is_over:
+        if run.is_over():
             break
     run.take_samples()
 

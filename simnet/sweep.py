@@ -6,7 +6,7 @@ A worker ignores Ctrl-C: the parent hears it, stops handing out seeds, and sums 
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -58,7 +58,6 @@ def sweep(
     *,
     own: Path | None = None,
     jobs: int | None = None,
-    told: Callable[[RunReport], None] = lambda report: None,
 ) -> Iterator[RunReport]:
     """Reports in the order in which they are done. Only a few seeds wait in the pool, so stopping is
     quick."""
@@ -81,7 +80,6 @@ def sweep(
                 for future in sorted(done, key=lambda each: each.exception() is not None):
                     report = future.result()
                     del seeds_of[future]
-                    told(report)
                     yield report
         except BrokenProcessPool as error:
             raise SweepBrokenError(sorted(seeds_of.values())) from error

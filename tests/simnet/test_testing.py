@@ -9,7 +9,7 @@ from dht.core.machine import RingMachine
 from dht.core.ring import VirtualNode
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK
-from simnet.ringtest import MakeRing, RingUnderTest
+from simnet.ringtest import RingUnderTest
 from simnet.runs import Options, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.scenarios.measures import _links_wrong
@@ -17,18 +17,16 @@ from simnet.world.faults import Fault, FaultError
 from simnet.world.network import LineQuality
 from simnet.world.world import ViolationError
 
-pytest_plugins = ("simnet.testing",)
 
-
-def test_three_peers_on_a_lossy_network_survive_a_mute_one(ring_world: MakeRing) -> None:
-    ring = ring_world(3, link=LineQuality(loss=0.1), faults=[Fault(kind="mute", at_s=20.0, hosts=(1,))])
+def test_three_peers_on_a_lossy_network_survive_a_mute_one() -> None:
+    ring = RingUnderTest(3, link=LineQuality(loss=0.1), faults=[Fault(kind="mute", at_s=20.0, hosts=(1,))])
     ring.pass_time(60)
     assert ring.world.network.counters.cut > 0
     assert 0 <= ring.settle() < 600
 
 
-def test_a_crash_is_noticed_and_a_start_as_well(ring_world: MakeRing) -> None:
-    ring = ring_world(5, seed=3)
+def test_a_crash_is_noticed_and_a_start_as_well() -> None:
+    ring = RingUnderTest(5, seed=3)
     gone = ring.machine(2).me
     ring.strike("crash", 2)
     ring.pass_time(120)
@@ -38,18 +36,16 @@ def test_a_crash_is_noticed_and_a_start_as_well(ring_world: MakeRing) -> None:
     assert any(gone in ring.machine(host).nodes[0].successors for host in (0, 1, 3, 4))
 
 
-def test_a_ring_that_was_down_as_a_whole_comes_back(ring_world: MakeRing) -> None:
-    ring = ring_world(4, seed=5)
+def test_a_ring_that_was_down_as_a_whole_comes_back() -> None:
+    ring = RingUnderTest(4, seed=5)
     ring.pass_time(30)
     ring.strike("crash", 0, 1, 2, 3)
     ring.pass_time(5)
     assert ring.settle() > 0
 
 
-def test_a_laptop_that_slept_for_an_hour_is_dropped_meanwhile_and_then_back_at_its_place(
-    ring_world: MakeRing,
-) -> None:
-    ring = ring_world(6, seed=4)
+def test_a_laptop_that_slept_for_an_hour_is_dropped_meanwhile_and_then_back_at_its_place() -> None:
+    ring = RingUnderTest(6, seed=4)
     asleep = ring.machine(2).me
     ring.strike("suspend", 2, for_s=3_600.0)
     ring.pass_time(600)
@@ -62,8 +58,8 @@ def test_a_laptop_that_slept_for_an_hour_is_dropped_meanwhile_and_then_back_at_i
     assert all(asleep in ring.machine(host).nodes[0].successors for host in (0, 1, 3, 4, 5))
 
 
-def test_a_fault_that_cannot_be_is_refused(ring_world: MakeRing) -> None:
-    ring = ring_world(3)
+def test_a_fault_that_cannot_be_is_refused() -> None:
+    ring = RingUnderTest(3)
     with pytest.raises(FaultError, match="there are 3"):
         ring.strike("crash", 7)
     with pytest.raises(FaultError, match="no fault is called"):
@@ -78,9 +74,9 @@ class _Backwards(VirtualNode):
         super()._changed(now)
 
 
-def test_what_breaks_an_invariant_is_raised_when_it_happens(ring_world: MakeRing) -> None:
+def test_what_breaks_an_invariant_is_raised_when_it_happens() -> None:
     machine_class = type("Machine", (RingMachine,), {"node_class": _Backwards})
-    ring = ring_world(6, rules=RingRules(network=NETWORK), machine_class=machine_class)
+    ring = RingUnderTest(6, rules=RingRules(network=NETWORK), machine_class=machine_class)
     ring.strike("crash", 2)
     with pytest.raises(ViolationError, match="out of order"):
         ring.pass_time(120)

@@ -40,6 +40,7 @@ from simnet.scenarios.steward import (
 from simnet.web import Web
 from simnet.world.world import World
 
+pytestmark = pytest.mark.timeout(600)
 TERMS = terms_of(2.0)
 ENDLESS = 600
 """URLs of each peer at each host: more than any story here can fetch."""
