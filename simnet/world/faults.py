@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Strike = Callable[["Fault", "World"], None]
 _KINDS: dict[str, Strike] = {}
-_OF_A_LINK = ("clog", "hold")
 
 
 class FaultError(Exception):
@@ -44,7 +43,7 @@ class Fault:
         for host in self.hosts:
             if not 0 <= host < hosts:
                 raise FaultError(f"{self.kind} strikes host {host}, but there are {hosts}, from 0")
-        if self.kind in _OF_A_LINK and len(self.hosts) != 2:
+        if self.kind == "clog" and len(self.hosts) != 2:
             raise FaultError(
                 f"{self.kind} is of a link: from one host to another, not of {len(self.hosts)} hosts"
             )
@@ -162,17 +161,6 @@ def _clog(fault: Fault, world: "World") -> None:
     world.network.clog(source, target, world.now + fault.settings.get("for_s", 5.0))
 
 
-@fault_kind("hold")
-def _hold(fault: Fault, world: "World") -> None:
-    source, target = fault.hosts[:2]
-    world.network.hold(source, target)
-
-
-@fault_kind("release")
-def _release(fault: Fault, world: "World") -> None:
-    world.network.release()
-
-
 @fault_kind("link")
 def _link(fault: Fault, world: "World") -> None:
     """Everybody's link: loss, duplicate, reorder, reorder_s, extra_s, bytes_per_s."""
@@ -211,7 +199,6 @@ def _settle(fault: Fault, world: "World") -> None:
     """The end of all trouble: links good, cuts healed, clocks right, disks whole, everybody up."""
     network = world.network
     network.heal()
-    network.release()
     network.mend_links()
     for host in world.hosts:
         host.disk.mend()

@@ -157,8 +157,7 @@ class WorldHost:
         """Take the program's wishes now; for callers that changed it from outside."""
         self._settle()
 
-    # -- driving the program
-    # ----------------------------------------------------------------------------------
+    # -- driving the program --------------------------------------------------------------------------------
 
     def _plug(self) -> None:
         self._network.plug(self.number, self.address, self._receive, self.nat)

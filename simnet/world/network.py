@@ -1,8 +1,8 @@
 """What becomes of a datagram between two hosts?
 
 It may be lost, doubled, late, out of order, cut off by a partition (in one direction only, if so asked),
-held until someone releases it, slowed by a thin line, or refused by a NAT. Rules are data (`LineQuality`) and hold
-for all pairs or for some; the common case, no rule, costs one look.
+held up until a time, slowed by a thin line, or refused by a NAT. Rules are data (`LineQuality`); the common case, no
+rule, costs one look.
 
 Host numbers, not addresses, decide about links, so a host that changes its address keeps its place in the
 world.
@@ -10,7 +10,7 @@ world.
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from simnet.world.latency import Latency, Uniform
 from simnet.world.nat import Nat, NatKind
@@ -21,7 +21,6 @@ Address = tuple[str, int]
 Receive = Callable[[bytes, Address], None]
 
 DATAGRAM_BYTES_MAX = 65_507
-HELD_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,6 @@ class NetworkCounters:
     doubled: int = 0
     nowhere: int = 0
     refused: int = 0
-    held: int = 0
 
 
 def _outer(inner: Address) -> int:
@@ -75,15 +73,8 @@ class _Plug:
     nat: Nat | None = None
 
 
-@dataclass(slots=True)
-class _Held:
-    source: int
-    target: int
-    arrive: Callable[[], None] = field(repr=False)
-
-
 class Network:
-    """`link` is how all pairs fare that have no rule of their own."""
+    """`link` is how all pairs fare."""
 
     def __init__(
         self,
@@ -100,16 +91,12 @@ class Network:
         self._schedule, self._rng, self._trace = schedule, rng, trace
         self._plugs: dict[Address, _Plug] = {}
         self._hosts: dict[int, _Plug] = {}
-        self._pairs: dict[tuple[int, int], LineQuality] = {}
         self._cuts: dict[str, tuple[frozenset[int], frozenset[int]]] = {}
         self._clogs: dict[tuple[int, int], float] = {}
-        self._holds: set[tuple[int, int]] = set()
-        self._held: list[_Held] = []
         self._line_free_s: dict[tuple[int, int], float] = {}
         self._note_rules()
 
-    # -- the places of hosts
-    # -----------------------------------------------------------------------------------------
+    # -- the places of hosts --------------------------------------------------------------------------------
 
     def plug(self, host: int, address: Address, receive: Receive, nat: NatKind = "none") -> None:
         """From now on datagrams to `address` reach this host. Behind a NAT, `address` is the inner one."""
@@ -141,22 +128,15 @@ class Network:
         if plug is not None and plug.nat is not None:
             plug.nat.rebind()
 
-    # -- rules
-    # ------------------------------------------------------------------------------------------------
-
-    def set_link(self, source: int, target: int, link: LineQuality) -> None:
-        """For one direction of one pair."""
-        self._pairs[(source, target)] = link
-        self._note_rules()
+    # -- rules ----------------------------------------------------------------------------------------------
 
     def change_link(self, **changes: float | None) -> None:
-        """For everybody without a rule of their own."""
+        """For everybody."""
         self.link = replace(self.link, **changes)  # type: ignore[arg-type]  # names and values checked by Link
         self._note_rules()
 
     def mend_links(self) -> None:
-        """Good links for everybody, those with rules of their own too."""
-        self._pairs.clear()
+        """Good links for everybody."""
         self.change_link(loss=0.0, duplicate=0.0, reorder=0.0, extra_s=0.0, bytes_per_s=None)
 
     def cut(self, name: str, sources: Iterable[int], targets: Iterable[int]) -> None:
@@ -184,28 +164,7 @@ class Network:
         self._clogs[(source, target)] = until
         self._note_rules()
 
-    def hold(self, source: int, target: int) -> None:
-        """Keep datagrams of this link until `release`."""
-        self._holds.add((source, target))
-        self._note_rules()
-
-    def release(self, source: int | None = None, target: int | None = None, *, drop: bool = False) -> int:
-        """Release the held datagrams (of this link, or all). Returns how many."""
-        wanted: list[_Held] = []
-        kept: list[_Held] = []
-        for held in self._held:
-            is_wanted = source is None or (held.source, held.target) == (source, target)
-            (wanted if is_wanted else kept).append(held)
-        self._held = kept
-        self._holds = set() if source is None else self._holds - {(source, target or 0)}
-        self._note_rules()
-        if not drop:
-            for held in wanted:
-                self._schedule.after(0.0, held.arrive)
-        return len(wanted)
-
-    # -- sending
-    # ----------------------------------------------------------------------------------------------
+    # -- sending --------------------------------------------------------------------------------------------
 
     def send(self, source: int, target: Address, data: bytes) -> None:
         """From a host. Like UDP: never an error, perhaps never an arrival."""
@@ -235,15 +194,14 @@ class Network:
         """Whether anything but loss is asked of the network: most runs, most of the time, ask for nothing."""
         link = self.link
         is_plain_link = not (link.duplicate or link.reorder or link.extra_s or link.bytes_per_s)
-        self._has_rules = bool(self._cuts or self._pairs or self._clogs or self._holds) or not is_plain_link
+        self._has_rules = bool(self._cuts or self._clogs) or not is_plain_link
 
     def _carry(self, source: int, host: int, shown: Address, target: Address, data: bytes) -> None:
         if self._cuts and self._is_cut(source, host):
             self.counters.cut += 1
             return
         pair = (source, host)
-        link = self._pairs.get(pair, self.link) if self._pairs else self.link
-        rng = self._rng
+        link, rng = self.link, self._rng
         if link.loss and rng.random() < link.loss:
             self.counters.lost += 1
             return
@@ -258,25 +216,11 @@ class Network:
             delay_s += waited
         if self._clogs:
             delay_s = max(delay_s, self._clogs.get(pair, 0.0) - self._schedule.now)
-        if pair in self._holds:
-            self._keep(pair, shown, target, data)
-            return
         self._schedule.after(delay_s, self._arrive, host, shown, target, data)
         if link.duplicate and rng.random() < link.duplicate:
             self.counters.doubled += 1
             again_s = delay_s + self.latency.seconds(source, host, rng) * rng.random()
             self._schedule.after(again_s, self._arrive, host, shown, target, data)
-
-    def _keep(self, pair: tuple[int, int], shown: Address, target: Address, data: bytes) -> None:
-        if len(self._held) >= HELD_MAX:
-            self.counters.lost += 1
-            return
-        self.counters.held += 1
-
-        def arrive() -> None:
-            self._arrive(pair[1], shown, target, data)
-
-        self._held.append(_Held(*pair, arrive))
 
     def _queue(self, pair: tuple[int, int], link: LineQuality, size: int) -> float | None:
         """Seconds until the line is free and the datagram through, or None where the queue is full."""

@@ -134,7 +134,7 @@ def test_a_partition_cuts_both_ways_until_healed_and_a_mute_host_still_hears() -
     assert (heard(one), heard(two)) == ([b"heard"], [])
 
 
-def test_a_clogged_link_opens_and_a_held_one_waits_for_release() -> None:
+def test_a_clogged_link_holds_datagrams_until_it_opens() -> None:
     world, one, two = two_hosts()
     world.network.clog(0, 1, until=10.0)
     program(one).say(two, b"clogged")
@@ -142,13 +142,6 @@ def test_a_clogged_link_opens_and_a_held_one_waits_for_release() -> None:
     assert heard(two) == []
     world.run_until(10.0)
     assert heard(two) == [b"clogged"]
-    world.network.hold(0, 1)
-    program(one).say(two, b"held")
-    world.run_until(1_000.0)
-    assert heard(two) == [b"clogged"]
-    assert world.network.release() == 1
-    world.run_until(1_001.0)
-    assert heard(two)[-1] == b"held"
 
 
 def test_behind_a_cone_nat_strangers_get_in_after_the_host_spoke_behind_a_symmetric_one_never() -> None:
@@ -248,30 +241,15 @@ def test_who_is_killed_leaves_no_descriptor_open_and_its_disk_as_it_was() -> Non
         one.disk.pread(kept, 1, 0)
 
 
-def test_settling_mends_links_with_rules_of_their_own_and_lets_go_what_is_held() -> None:
+def test_settling_mends_links() -> None:
     world, one, two = two_hosts()
-    world.network.set_link(0, 1, LineQuality(loss=1.0))
-    world.plan([Fault(kind="hold", at_s=0.0, hosts=(1, 0)), Fault(kind="settle", at_s=10.0)])
+    world.plan([Fault(kind="link", at_s=0.0, settings={"loss": 1.0}), Fault(kind="settle", at_s=10.0)])
     world.run_until(1.0)
     program(one).say(two, b"lost")
-    program(two).say(one, b"held")
-    world.run_until(9.0)
-    assert (heard(one), heard(two)) == ([], [])
     world.run_until(11.0)
     program(one).say(two, b"found")
     world.run_until(12.0)
-    assert (heard(one), heard(two)) == ([b"held"], [b"found"])
-
-
-def test_letting_go_of_one_link_keeps_what_others_hold() -> None:
-    world, one, two = two_hosts()
-    for source, target in ((0, 1), (1, 0)):
-        world.network.hold(source, target)
-    program(one).say(two, b"first")
-    program(two).say(one, b"second")
-    assert world.network.release(1, 0) == 1
-    world.run_until(1.0)
-    assert (heard(one), heard(two)) == ([b"second"], [])
+    assert heard(two) == [b"found"]
 
 
 def test_who_moves_behind_another_router_is_seen_to_come_from_there() -> None:
