@@ -60,9 +60,8 @@ def web(
     curl http://127.0.0.1:8080/                       the state
     curl -X POST http://127.0.0.1:8080/day/next       tomorrow (or send SIGUSR1)
     """
-    from simnet.web.command import run_web
     from simnet.web.hosts import WebSettings
-    from simnet.web.serve import ServeError
+    from simnet.web.serve import ServeError, run_web
 
     try:
         settings = WebSettings(

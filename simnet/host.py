@@ -29,8 +29,7 @@ import trio.testing
 from simnet.world.disk import SimulatedDisk
 from simnet.world.hosts import WorldHost
 from simnet.world.latency import Latency
-from simnet.world.nat import NatKind
-from simnet.world.network import Address, LineQuality
+from simnet.world.network import Address, LineQuality, NatKind
 from simnet.world.trace import Trace
 from simnet.world.world import Checker, World
 

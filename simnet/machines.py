@@ -5,7 +5,8 @@ things that outlive it (disk, rows, small files) belong to the `MachineHost`. No
 socket or reads a clock of the system.
 """
 
-from collections import Counter
+import socket
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from dht.discovery.rendezvous import NoRendezvous
 from dht.endpoint import SessionEndpoint
 from dht.finding import Finders
 from dht.transport import OnEvent, OnMessages
-from dht.udp import UdpTransport
+from dht.udp import DatagramSocket, UdpTransport
 from herodotus.core.ports import Lane
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
@@ -37,7 +38,6 @@ from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_relay import ANSWER_S, AT_ONCE, BODY_BYTES_MAX, HEADERS_SAID
 from herodotus.portal.other_holders import PortalAddress
 from herodotus.portal.request import Request
-from simnet.datagrams import open_datagrams
 from simnet.host import SimulatedPort, TrioCarrier
 from simnet.lines import LinePort, Lines, SimulatedLine
 from simnet.origins import Origins, SimulatedFetcher
@@ -45,6 +45,7 @@ from simnet.rows import KeptRows, SimulatedRows
 from simnet.web.site import EPOCH_S
 from simnet.world.disk import PowerCut, SimulatedDisk, Stat
 from simnet.world.hosts import WorldHost
+from simnet.world.network import Address
 
 FREE_BYTES = 1 << 40
 T = TypeVar("T")
@@ -342,3 +343,59 @@ class SimulatedRelay:
     @property
     def _chance(self) -> Random:
         return self._host.rng
+
+
+class SimulatedSocket:
+    """Implements `DatagramSocket`."""
+
+    family = socket.AF_INET
+
+    def __init__(self, endpoint: SimulatedPort) -> None:
+        self._endpoint = endpoint
+        self._arrived: deque[tuple[bytes, Address]] = deque()
+
+    def fileno(self) -> int:
+        return -1
+
+    async def wait(self) -> None:
+        self._arrived.append(await self._endpoint.receive())
+
+    def recvfrom(self, bufsize: int, /) -> tuple[bytes, Address]:
+        if not self._arrived:
+            raise BlockingIOError
+        data, address = self._arrived.popleft()
+        return data[:bufsize], address
+
+    def sendto(self, data: bytes, address: Address, /) -> int:
+        self._endpoint.send(data, address)
+        return len(data)
+
+    def getsockname(self) -> Address:
+        return self._endpoint.local_address
+
+
+class SimulatedTransport(UdpTransport):
+    async def _serve_trio(self, sock: DatagramSocket) -> None:
+        assert isinstance(sock, SimulatedSocket)
+        while True:
+            await sock.wait()
+            self._on_readable(sock)
+
+
+@asynccontextmanager
+async def open_datagrams(
+    endpoint: SimulatedPort,
+    ring: SessionEndpoint,
+    *,
+    on_messages: OnMessages,
+    on_event: OnEvent,
+) -> AsyncIterator[UdpTransport]:
+    """As `dht.udp.open_udp`, for as long as the context lasts."""
+    transport = SimulatedTransport(ring, [SimulatedSocket(endpoint)], on_messages, on_event)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(transport.run)
+        try:
+            yield transport
+        finally:
+            transport.close()
+            tasks.cancel_scope.cancel()

@@ -5,8 +5,7 @@ from functools import partial
 
 from simnet.copyworld import DAY_S, CopyRules, CopyWorld, SimulatedHolder
 from simnet.runs import ScenarioRun
-from simnet.scenarios import scenario
-from simnet.trials import Figures, try_out
+from simnet.scenarios import Figures, scenario, try_out
 
 GB, KBIT = 1e9, 1e3
 

@@ -30,8 +30,7 @@ from herodotus.peers.net.wire import HEAD_BYTES, CallQuestion
 from herodotus.peers.ring_view import RingView
 from simnet.rings import peer_number
 from simnet.runs import ScenarioRun
-from simnet.scenarios import scenario
-from simnet.trials import Figures, try_out
+from simnet.scenarios import Figures, scenario, try_out
 from simnet.web.hosts import Hosts, WebSettings
 
 THESIS_URL_BYTES = 59

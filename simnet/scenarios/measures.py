@@ -21,9 +21,8 @@ from herodotus.peers.net.wire import HEAD_BYTES, CallQuestion
 from simnet.rings import owner_in, peer_number, ring_of
 from simnet.ringtrials import churn, lookups_without_repair, size_of, unrepaired
 from simnet.runs import ScenarioRun
-from simnet.scenarios import scenario
+from simnet.scenarios import Figures, scenario, try_out
 from simnet.scenarios.links import THESIS_URL_BYTES, on_wire, varied_urls, walked
-from simnet.trials import Figures, try_out
 
 LINKS_PER_PEER = 10  # "an aggregate of roughly ten URLs per node" (thesis 4.4.4)
 LOOKUPS = 1_000

@@ -20,8 +20,7 @@ from herodotus.store.slices import archive_at
 from simnet.machines import SimulatedMachine
 from simnet.peers import Member, Peers, PeersSettings, run_peers
 from simnet.runs import ScenarioRun, SimnetError
-from simnet.scenarios import scenario
-from simnet.trials import Figures
+from simnet.scenarios import Figures, scenario
 from simnet.web import Web, WebSettings
 from simnet.web.site import EPOCH_S
 from simnet.world.world import Silent, World

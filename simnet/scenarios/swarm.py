@@ -10,10 +10,11 @@ import random
 from dataclasses import replace
 
 from dht.core.rules import RingRules
+from simnet.mutants import sound
 from simnet.ringprogram import SimulatedRing
 from simnet.rings import NETWORK
 from simnet.runs import ScenarioRun
-from simnet.scenarios import scenario
+from simnet.scenarios import Figures, scenario, try_out
 from simnet.scenarios.ring import watch
 from simnet.world.faults import Fault, draw_faults
 from simnet.world.latency import King, Latency, LogNormal, Uniform
@@ -73,3 +74,14 @@ def _rules(rng: random.Random) -> RingRules:
         digest_s=rng.uniform(20.0, 90.0),
         graveyard_s=rng.uniform(20.0, 90.0),
     )
+
+
+@scenario("storms", summary="small rings through every blow, long splits and forgeries; the toy log: by seeds",
+          peers=12, peers_min=12, peers_max=12, seconds=1.0)  # fmt: skip
+def storms(run: ScenarioRun) -> None:
+    """Does the core pass the storms that catch the mutants? One seed is a storm of each kind."""
+
+    def work() -> tuple[Figures, str | None]:
+        return {}, sound(run.options.seed)
+
+    try_out(run, "storms leave the core sound", work)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from simnet.web.hosts import WebHost
-from simnet.web.robots import is_allowed
+from simnet.web.hosts import WebHost, is_allowed
 from simnet.web.site import Response, Web, WebRequest
 from simnet.web.traps import trap_links
 

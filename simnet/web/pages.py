@@ -14,10 +14,9 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
-from simnet.web.chance import draw, mix, share
 from simnet.web.hosts import Hosts, WebHost, WebSettings
 from simnet.web.pictures import gif, jpeg
-from simnet.web.words import FOREIGN_WORDS, PICTURE_POOL_BYTES, SECTIONS, Material
+from simnet.web.words import FOREIGN_WORDS, PICTURE_POOL_BYTES, SECTIONS, Material, draw, mix, share
 
 GROUP = 4
 FAN = 8

@@ -7,8 +7,8 @@ so the same few pages have endless addresses. `directories`: a relative link tha
 import re
 from urllib.parse import parse_qsl
 
-from simnet.web.chance import draw
 from simnet.web.hosts import WebHost
+from simnet.web.words import draw
 
 _MONTH = re.compile(r"/calendar/(\d{1,6})/(\d{1,2})")
 DEPTH_MAX = 400  # beyond, a server would refuse the long path anyway

@@ -1,6 +1,31 @@
-"""What are the pages made of? Words, paragraphs and picture bytes, drawn once per web from its seed."""
+"""What are the pages made of? Draws from numbers; words, paragraphs and picture bytes, made once for each web."""
 
 import random
+
+MASK = 0xFFFF_FFFF_FFFF_FFFF
+
+
+# How everything about a page follows from numbers alone: one mixing function instead of stored state, the same in every
+# process and on every day. SplitMix64's finisher is quick in Python, and its bits are independent enough for slots.
+def mix(number: int) -> int:
+    number = (number + 0x9E37_79B9_7F4A_7C15) & MASK
+    number = ((number ^ (number >> 30)) * 0xBF58_476D_1CE4_E5B9) & MASK
+    number = ((number ^ (number >> 27)) * 0x94D0_49BB_1331_11EB) & MASK
+    return number ^ (number >> 31)
+
+
+def draw(*numbers: int) -> int:
+    """64 bits that depend on every number and on their order."""
+    state = 0
+    for number in numbers:
+        state = mix(state ^ number)
+    return state
+
+
+def share(bits: int) -> float:
+    """The same bits as a number in [0, 1)."""
+    return (bits >> 11) / 9_007_199_254_740_992
+
 
 SECTIONS = (
     "about", "archive", "articles", "courses", "department", "events", "faculty", "forum", "guides",

@@ -27,8 +27,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from simnet.world.crash import CrashRules, all_files, crash_images, leave_crash_image
-from simnet.world.inodes import Directory, EntryChange, File, Inode, Resize, Transaction, Write
-from simnet.world.paths import Path, contains, find, must_find, os_error, parent_of, parts_of, walk
+from simnet.world.inodes import (
+    Directory,
+    EntryChange,
+    File,
+    Inode,
+    Path,
+    Resize,
+    Transaction,
+    Write,
+    contains,
+    find,
+    must_find,
+    os_error,
+    parent_of,
+    parts_of,
+    walk,
+)
 
 WRITES = frozenset({"pwrite", "ftruncate"})
 SYNCS = frozenset({"fsync", "fdatasync"})

@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from simnet.world.disk import SimulatedDisk
-from simnet.world.nat import NatKind
-from simnet.world.network import Address, Network
+from simnet.world.network import Address, NatKind, Network
 from simnet.world.schedule import EventQueue
 from simnet.world.trace import Trace
 

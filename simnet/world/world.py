@@ -16,8 +16,7 @@ from typing import Protocol
 from simnet.world.faults import Fault, apply_fault
 from simnet.world.hosts import Boot, WorldHost
 from simnet.world.latency import Latency
-from simnet.world.nat import NatKind
-from simnet.world.network import Address, LineQuality, Network
+from simnet.world.network import Address, LineQuality, NatKind, Network
 from simnet.world.schedule import EventQueue
 from simnet.world.trace import Trace
 

@@ -10,8 +10,7 @@ from urllib.parse import quote, urldefrag, urljoin
 import pytest
 
 from simnet.web import Oracle, Response, Web, WebRequest, WebSettings
-from simnet.web.hosts import Hosts, WebHost
-from simnet.web.robots import is_allowed, robots_body
+from simnet.web.hosts import Hosts, WebHost, is_allowed, robots_body
 
 SMALL = WebSettings(seed=7, hosts=30, pages_min=8, pages_max=200)
 

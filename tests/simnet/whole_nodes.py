@@ -24,8 +24,8 @@ from dht.node import RingNode, open_node
 from dht.node_types import NodePorts, NodeSettings
 from dht.transport import OnEvent, OnMessages
 from dht.udp import UdpTransport
-from simnet.datagrams import open_datagrams
 from simnet.host import SimulatedPort, TrioCarrier
+from simnet.machines import open_datagrams
 from simnet.rings import START_S
 from simnet.world.hosts import WorldHost
 from simnet.world.network import Address
