@@ -7,12 +7,10 @@ given, one unit at a time goes over one of them. A unit is very many captures, e
 end went away, another source gives the rest. It counts as a copy when it is whole.
 """
 
-import heapq
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
 from random import Random
 
 from dht.core import ids
@@ -23,6 +21,7 @@ from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
 from herodotus.core.copies.ledger import Group, HoldingLedger, Wanted
 from herodotus.core.reconciliation import Range, arcs_of
+from simnet.world.schedule import EventQueue
 
 DAY_S = 86_400.0
 WINDOW = 16
@@ -65,13 +64,11 @@ class SimulatedHolder:
 class CopyWorld:
     def __init__(self, rules: CopyRules, seed: int, *, peers: int, units: int) -> None:
         self.rules = rules
-        self.now = 0.0
+        self.time = EventQueue()
         self.bytes_moved = 0.0
         self.lost: list[bytes] = []
         self.dropped_early = 0
         self.random = Random(seed)
-        self._numbers = count()
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
         self.peers: dict[PeerKey, SimulatedHolder] = {}
         self._absence = Absence(departed_s=rules.departed_s, low_s=rules.low_s, copies=rules.copies)
         self._ledger = HoldingLedger()
@@ -90,17 +87,12 @@ class CopyWorld:
             for key in self._holders[unit]:
                 self._have(self.peers[key], unit)
 
-    # -- time ---------------------------------------------------------------------------------------------
-
-    def after(self, delay_s: float, what: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (self.now + delay_s, next(self._numbers), what))
+    @property
+    def now(self) -> float:
+        return self.time.now
 
     def run_until(self, end: float) -> None:
-        while self._events and self._events[0][0] <= end:
-            self.now, _, what = heapq.heappop(self._events)
-            what()
-            self._fetch_all()
-        self.now = end
+        self.time.run_until(end, self._fetch_all)
 
     # -- peers come and go --------------------------------------------------------------------------------
 
@@ -123,7 +115,7 @@ class CopyWorld:
         self._stop_lines(peer)
         self._changed(peer)
         for delay_s in (self.rules.low_s, self.rules.departed_s):
-            self.after(delay_s + 1, self._unless_turned(peer, lambda: self._changed(peer)))
+            self.time.after(delay_s + 1, self._unless_turned(peer, lambda: self._changed(peer)))
 
     def come_back(self, peer: SimulatedHolder) -> None:
         peer.is_up = True
@@ -173,7 +165,7 @@ class CopyWorld:
     def _plan_review(self, unit: bytes) -> None:
         """Plan a review of a unit if a peer has it that need not hold it."""
         if not self.owners[unit].issubset(self._holders[unit]):
-            self.after(self.rules.keep_s, lambda: self._review(unit))
+            self.time.after(self.rules.keep_s, lambda: self._review(unit))
 
     def _units_before(self, table: Table, position: Key) -> list[bytes]:
         """Those whose holders a change at a position may concern."""
@@ -235,7 +227,7 @@ class CopyWorld:
             if turns == (peer.turn, source.turn):
                 self._end(peer, source, unit)
 
-        self.after(took_s, arrived)
+        self.time.after(took_s, arrived)
 
     def _end(self, peer: SimulatedHolder, source: SimulatedHolder, unit: bytes) -> None:
         self._break_off(peer, unit)

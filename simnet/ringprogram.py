@@ -27,7 +27,7 @@ from dht.core.seat import ClockJumped, HostSeen, PortFound, SearchEnded
 from dht.core.seated_machine import SeatedMachine
 from dht.endpoint import packed_address, socket_address
 from dht.wire import MessageCodec, MessageRefused, encode_message, fitted
-from simnet.rings import NETWORK, START_S, SimulatedNotary, all_learn, peer_number, successors_at
+from simnet.rings import NETWORK, START_S, Lists, SimulatedNotary, all_learn, peer_number, right_lists
 from simnet.world.hosts import WorldHost
 from simnet.world.network import Address
 from simnet.world.world import World
@@ -76,7 +76,7 @@ class SimulatedRing:
         self.on_found: Callable[[RingMachine], None] = lambda _machine: None
         self._numbers: dict[PeerKey, int] = {}
         self._addresses = world.chance("ring addresses")
-        self._lists: dict[int, list[tuple[Contact | None, tuple[Contact, ...]]]] = {}
+        self._lists: dict[int, list[Lists]] = {}
         self._virtual_nodes: dict[int, int] = {}
         self._incarnations: dict[PeerKey, int] = {}  # as every peer keeps its own over a restart
         self._lookups: dict[tuple[PeerKey, int], Callable[[LookupDone], None]] = {}
@@ -118,15 +118,9 @@ class SimulatedRing:
     def _begin_whole(self, hosts: list[WorldHost], knows_all: bool) -> None:
         by_host = {host: contacts_of(self.record_of(host), self.rules.id_check) for host in hosts}
         line = sorted((c for own in by_host.values() for c in own), key=lambda contact: contact.position)
-        places = {contact.position: place for place, contact in enumerate(line)}
+        right = right_lists(line, self.rules.successors)
         for host, contacts in by_host.items():
-            self._lists[host.number] = [
-                (
-                    line[places[contact.position] - 1] if len(line) > 1 else None,
-                    successors_at(line, places[contact.position], self.rules.successors),
-                )
-                for contact in contacts
-            ]
+            self._lists[host.number] = [right[contact.position] for contact in contacts]
         for host in hosts:
             host.start()
         self._lists.clear()
@@ -139,7 +133,7 @@ class SimulatedRing:
         for host in hosts:
             host.wake()
 
-    def lists_for(self, host: WorldHost) -> list[tuple[Contact | None, tuple[Contact, ...]]] | None:
+    def lists_for(self, host: WorldHost) -> list[Lists] | None:
         return self._lists.get(host.number)
 
     def record_of(self, host: WorldHost) -> PeerRecord:

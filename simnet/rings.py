@@ -17,7 +17,7 @@ from typing import Protocol
 from dht.core.effects import Effect, Send
 from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.machine import RingMachine
-from dht.core.messages import Message, NeighbourState
+from dht.core.messages import Closer, Message, NeighbourState, Owner
 from dht.core.records import (
     RECORD_VERSION,
     Address,
@@ -170,15 +170,10 @@ class RingWorld:
             (c for record in records for c in contacts_of(record, self.rules.id_check)),
             key=lambda contact: contact.position,
         )
-        places = {contact.position: place for place, contact in enumerate(contacts)}
+        right = right_lists(contacts, self.rules.successors)
         machines = [self.add(record) for record in records]
         for machine in machines:
-            lists = []
-            for node in machine.nodes:
-                place = places[node.contact.position]
-                line = successors_at(contacts, place, self.rules.successors)
-                lists.append((contacts[place - 1] if len(contacts) > 1 else None, line))
-            machine.restore(lists, self.now)
+            machine.restore([right[node.contact.position] for node in machine.nodes], self.now)
         if knows_all:
             news = [machine.record for machine in machines]
             all_learn(machines, [signed for signed in news if signed is not None], self.now)
@@ -311,6 +306,20 @@ def _know_what(machine: RingMachine, other: RingMachine, now: float) -> None:
             machine._table_changed(signed)
 
 
+def twisted(message: Message, invented: Sequence[Contact], successors: int) -> Message:
+    """What a liar says about the ring: invented peers as neighbours, owners and ways."""
+    some = tuple(invented)
+    if isinstance(message, NeighbourState):
+        return NeighbourState(
+            id=message.id, version=message.version, predecessor=some[0], successors=some[:successors]
+        )
+    if isinstance(message, Owner):
+        return Owner(id=message.id, holders=some, records=())
+    if isinstance(message, Closer):
+        return Closer(id=message.id, contacts=some[:3])
+    return message
+
+
 # --- the ideal ring
 
 
@@ -345,6 +354,18 @@ def successors_at(ring: Sequence[Contact], place: int, length: int) -> tuple[Con
     return merged(me, first, following, length)
 
 
+Lists = tuple[Contact | None, tuple[Contact, ...]]
+"""A predecessor, and successors."""
+
+
+def right_lists(ring: Sequence[Contact], length: int) -> dict[Key, Lists]:
+    """What each contact of the sorted ring should have, by its position."""
+    return {
+        contact.position: (ring[place - 1] if len(ring) > 1 else None, successors_at(ring, place, length))
+        for place, contact in enumerate(ring)
+    }
+
+
 def ring_of(world: WatchedRing) -> list[Contact]:
     """All live members, in ring order."""
     members = [node.contact for m in world.machines.values() for node in m.nodes if node.is_member]
@@ -354,17 +375,14 @@ def ring_of(world: WatchedRing) -> list[Contact]:
 def how_right(world: WatchedRing) -> tuple[float, float]:
     """Which share of the members has the right first successor, and which share all its lists right?"""
     ring = ring_of(world)
-    places = {contact.position: place for place, contact in enumerate(ring)}
+    right = right_lists(ring, world.rules.successors)
     first = whole = 0
     for machine in world.machines.values():
         for node in machine.nodes:
-            if not node.is_member:
-                continue
-            place = places[node.contact.position]
-            line = successors_at(ring, place, world.rules.successors)
-            before = ring[place - 1] if len(ring) > 1 else None
-            first += node.successors[:1] == line[:1]
-            whole += node.successors == line and node.predecessor == before
+            if node.is_member:
+                before, line = right[node.contact.position]
+                first += node.successors[:1] == line[:1]
+                whole += node.successors == line and node.predecessor == before
     return first / max(len(ring), 1), whole / max(len(ring), 1)
 
 

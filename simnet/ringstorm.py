@@ -13,11 +13,11 @@ from random import Random
 
 from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
-from dht.core.messages import Closer, Message, NeighbourState, Owner, Rumour
-from dht.core.records import Contact, Death, PeerRecord
+from dht.core.messages import Message, Rumour
+from dht.core.records import Contact, Death, first_contact_of
 from dht.core.rules import RingRules
 from simnet.ringchecks import InvariantBrokenError, RingChecker
-from simnet.rings import NETWORK, RingWorld, peer_number
+from simnet.rings import NETWORK, RingWorld, peer_number, twisted
 
 PEERS_MAX = 12
 FOUNDERS = 5
@@ -126,16 +126,7 @@ class RingStorm:
         if sender not in self.liars:
             return message
         chance = self.chance
-        others = [peer_contact(record) for record in chance.sample(self._records, 6)]
-        if isinstance(message, NeighbourState):
-            invented = tuple(others[: self.world.rules.successors])
-            return NeighbourState(
-                id=message.id, version=message.version, predecessor=others[0], successors=invented
-            )
-        if isinstance(message, Owner):
-            return Owner(id=message.id, holders=tuple(others), records=())
-        if isinstance(message, Closer):
-            return Closer(id=message.id, contacts=tuple(others[:3]))
+        others = [first_contact_of(record, "ip") for record in chance.sample(self._records, 6)]
         if isinstance(message, Rumour):
             victim = chance.choice(self._records).peer
             forged = Death(
@@ -147,11 +138,7 @@ class RingStorm:
                 confirmer_signature=bytes(16),
             )
             return Rumour(id=message.id, news=(forged,))
-        return message
-
-
-def peer_contact(record: PeerRecord) -> Contact:
-    return Contact.at(record.peer, record.addresses[0], record.slot, 0, "ip")
+        return twisted(message, others, self.world.rules.successors)
 
 
 def run(seed: int, *, blows: int = 25, machine_class: type[RingMachine] = RingMachine) -> int:

@@ -62,8 +62,8 @@ class _Churn:
             self._live(peer)
 
     def _live(self, peer: SimulatedHolder) -> None:
-        self._world.after(self._draw(self._stay_s), partial(self._leave, peer))
-        self._world.after(self._draw(self._up_s), partial(self._turn, peer))
+        self._world.time.after(self._draw(self._stay_s), partial(self._leave, peer))
+        self._world.time.after(self._draw(self._up_s), partial(self._turn, peer))
 
     def _draw(self, mean_s: float) -> float:
         return self._world.random.expovariate(1 / mean_s)
@@ -71,7 +71,7 @@ class _Churn:
     def _turn(self, peer: SimulatedHolder) -> None:
         if peer.key not in self._gone:
             (self._world.go if peer.is_up else self._world.come_back)(peer)
-            self._world.after(
+            self._world.time.after(
                 self._draw(self._up_s if peer.is_up else self._down_s), partial(self._turn, peer)
             )
 

@@ -8,11 +8,11 @@ import random
 from collections.abc import Callable
 
 from dht.core.ids import KEY_BYTES, Key, PeerKey
-from dht.core.messages import Closer, Message, NeighbourState, Owner
+from dht.core.messages import Message
 from dht.core.records import Contact
 from dht.core.rules import RingRules
 from simnet.ringprogram import SimulatedRing
-from simnet.rings import NETWORK, owner_in, peer_number
+from simnet.rings import NETWORK, owner_in, peer_number, twisted
 from simnet.ringwatch import Lookups, MostAreFound, RingHeals, RingIsSound, bound_s, health
 from simnet.runs import ScenarioRun, SimnetError
 from simnet.scenarios import scenario
@@ -260,16 +260,8 @@ class Liars:
     def __call__(self, sender: PeerKey, to: Contact, message: Message) -> Message | None:
         if sender not in self.liars or self._rng.random() < 0.5:
             return message
-        some = tuple(self._rng.sample(self._invented, min(6, len(self._invented))))
-        if isinstance(message, NeighbourState):
-            return NeighbourState(
-                id=message.id, version=message.version, predecessor=some[0], successors=some
-            )
-        if isinstance(message, Owner):
-            return Owner(id=message.id, holders=some, records=())
-        if isinstance(message, Closer):
-            return Closer(id=message.id, contacts=some[:3])
-        return message
+        some = self._rng.sample(self._invented, min(6, len(self._invented)))
+        return twisted(message, some, len(some))
 
 
 @scenario("liars", summary="a share of the peers tells the others nonsense about the ring",

@@ -8,7 +8,7 @@ lasts.
 import errno
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,41 @@ from simnet.world.disk import SYNCS, WRITES, Failure
 from simnet.world.network import LineQuality
 
 if TYPE_CHECKING:
+    from simnet.world.hosts import WorldHost
     from simnet.world.world import World
 
 Strike = Callable[["Fault", "World"], None]
 _KINDS: dict[str, Strike] = {}
+
+
+def _mend_disk(host: "WorldHost") -> None:
+    host.disk.mend()
+    host.disk.capacity_bytes = None
+
+
+def _fill_disk(host: "WorldHost", settings: Mapping[str, float]) -> None:
+    host.disk.capacity_bytes = host.disk.bytes_used + int(settings.get("left_bytes", 0.0))
+
+
+def _break_disk(host: "WorldHost", settings: Mapping[str, float]) -> None:
+    share = settings.get("share", 0.1)
+    host.disk.fail(Failure(calls=WRITES | SYNCS, error=errno.EIO, probability=share))
+
+
+_ON_EACH: Mapping[str, Callable[["WorldHost", Mapping[str, float]], object]] = {
+    "crash": lambda host, settings: host.crash(power_cut=bool(settings.get("power_cut", 1.0))),
+    "start": lambda host, _: host.start(),
+    "suspend": lambda host, settings: host.suspend(settings.get("for_s", 60.0)),
+    "stall": lambda host, settings: host.stall(settings.get("for_s", 5.0)),
+    "clock": lambda host, settings: host.set_clock(
+        skew_s=settings.get("skew_s", 0.0), drift=settings.get("drift", 0.0)
+    ),
+    "disk full": _fill_disk,
+    "disk errors": _break_disk,
+    "disk repaired": lambda host, _: _mend_disk(host),
+    "rot": lambda host, _: host.disk.rot_somewhere(host.rng),
+}
+"""Kinds that strike each of a fault's hosts by itself, and what they do to it with the fault's settings."""
 
 
 class FaultError(Exception):
@@ -36,8 +67,9 @@ class Fault:
     settings: dict[str, float] = field(default_factory=dict)
 
     def check(self, hosts: int) -> None:
-        if self.kind not in _KINDS:
-            raise FaultError(f"no fault is called {self.kind!r}; there are {', '.join(sorted(_KINDS))}")
+        known = _KINDS.keys() | _ON_EACH.keys()
+        if self.kind not in known:
+            raise FaultError(f"no fault is called {self.kind!r}; there are {', '.join(sorted(known))}")
         if not 0 <= self.at_s < math.inf:
             raise FaultError(f"{self.kind} at {self.at_s} s is before the world begins or never")
         for host in self.hosts:
@@ -78,19 +110,12 @@ def fault_kind(name: str) -> Callable[[Strike], Strike]:
 
 
 def apply_fault(fault: Fault, world: "World") -> None:
-    _KINDS[fault.kind](fault, world)
-
-
-@fault_kind("crash")
-def _crash(fault: Fault, world: "World") -> None:
+    strike = _ON_EACH.get(fault.kind)
+    if strike is None:
+        _KINDS[fault.kind](fault, world)
+        return
     for number in fault.hosts:
-        world.hosts[number].crash(power_cut=bool(fault.settings.get("power_cut", 1.0)))
-
-
-@fault_kind("start")
-def _start(fault: Fault, world: "World") -> None:
-    for number in fault.hosts:
-        world.hosts[number].start()
+        strike(world.hosts[number], fault.settings)
 
 
 @fault_kind("restart")
@@ -99,26 +124,6 @@ def _restart(fault: Fault, world: "World") -> None:
     for number in fault.hosts:
         world.hosts[number].crash()
         world.schedule.after(fault.settings.get("for_s", 1.0), world.hosts[number].start)
-
-
-@fault_kind("suspend")
-def _suspend(fault: Fault, world: "World") -> None:
-    for number in fault.hosts:
-        world.hosts[number].suspend(fault.settings.get("for_s", 60.0))
-
-
-@fault_kind("stall")
-def _stall(fault: Fault, world: "World") -> None:
-    for number in fault.hosts:
-        world.hosts[number].stall(fault.settings.get("for_s", 5.0))
-
-
-@fault_kind("clock")
-def _clock(fault: Fault, world: "World") -> None:
-    for number in fault.hosts:
-        world.hosts[number].set_clock(
-            skew_s=fault.settings.get("skew_s", 0.0), drift=fault.settings.get("drift", 0.0)
-        )
 
 
 @fault_kind("move")
@@ -167,33 +172,6 @@ def _link(fault: Fault, world: "World") -> None:
     world.network.change_link(**fault.settings)
 
 
-@fault_kind("disk full")
-def _disk_full(fault: Fault, world: "World") -> None:
-    for number in fault.hosts:
-        disk = world.hosts[number].disk
-        disk.capacity_bytes = disk.bytes_used + int(fault.settings.get("left_bytes", 0.0))
-
-
-@fault_kind("disk errors")
-def _disk_errors(fault: Fault, world: "World") -> None:
-    for number in fault.hosts:
-        share = fault.settings.get("share", 0.1)
-        world.hosts[number].disk.fail(Failure(calls=WRITES | SYNCS, error=errno.EIO, probability=share))
-
-
-@fault_kind("disk repaired")
-def _disk_repaired(fault: Fault, world: "World") -> None:
-    for number in fault.hosts:
-        world.hosts[number].disk.mend()
-        world.hosts[number].disk.capacity_bytes = None
-
-
-@fault_kind("rot")
-def _rot(fault: Fault, world: "World") -> None:
-    for number in fault.hosts:
-        world.hosts[number].disk.rot_somewhere(world.hosts[number].rng)
-
-
 @fault_kind("settle")
 def _settle(fault: Fault, world: "World") -> None:
     """The end of all trouble: links good, cuts healed, clocks right, disks whole, everybody up."""
@@ -201,8 +179,7 @@ def _settle(fault: Fault, world: "World") -> None:
     network.heal()
     network.mend_links()
     for host in world.hosts:
-        host.disk.mend()
-        host.disk.capacity_bytes = None
+        _mend_disk(host)
         if host.skew_s or host.drift:
             host.set_clock(skew_s=0.0)
         host.start()

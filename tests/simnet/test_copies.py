@@ -65,7 +65,7 @@ def test_a_unit_that_takes_longer_than_its_sources_stay_comes_from_several() -> 
         for source in [world.peers[key] for key in newcomer.fetching.values()]:
             sources.add(source.key)
             world.go(source)
-            world.after(60, partial(world.come_back, source))
+            world.time.after(60, partial(world.come_back, source))
         assert world.now < 2 * wanted * 80_000
     assert len(sources) > 1
 
