@@ -30,8 +30,7 @@ from simnet.world.disk import SimulatedDisk
 from simnet.world.hosts import WorldHost
 from simnet.world.latency import Latency
 from simnet.world.network import Address, LineQuality, NatKind
-from simnet.world.trace import Trace
-from simnet.world.world import Checker, World
+from simnet.world.world import World
 
 SOCKET_DATAGRAMS_MAX = 1_000  # our datagrams in a socket buffer of 212 kB, generously
 ROUNDING_S = 1e-9
@@ -125,7 +124,6 @@ class _Tasks:
 class TrioCarrier:
     def __init__(self, world: World, nursery: trio.Nursery) -> None:
         self.world, self.nursery = world, nursery
-        self.checkers: Sequence[Checker] = ()
         self._wake = trio.Event()
         self._sleeping_until = math.inf
 
@@ -159,7 +157,7 @@ class TrioCarrier:
         while True:
             upcoming = schedule.next_time()
             if upcoming is not None and upcoming <= trio.current_time() + ROUNDING_S:
-                self.world.run_until(max(upcoming, trio.current_time()), self.checkers)
+                self.world.run_until(max(upcoming, trio.current_time()))
                 await trio.lowlevel.checkpoint()
                 continue
             self._wake = trio.Event()
@@ -205,10 +203,9 @@ def run_world(
     seed: int,
     latency: Latency | None = None,
     link: LineQuality | None = None,
-    trace: Trace | None = None,
 ) -> T:
     """Run `main` in a fresh world; when it returns, everything in the world stops."""
-    world = World(seed=seed, latency=latency, link=link, trace=trace)
+    world = World(seed=seed, latency=latency, link=link)
 
     async def within() -> T:
         async with open_world(world) as carrier:

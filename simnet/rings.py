@@ -104,7 +104,6 @@ class RingWorld:
         rules: RingRules | None = None,
         *,
         loss: float = 0.0,
-        latency_s: tuple[float, float] = LATENCY_S,
         machine_class: type[RingMachine] = RingMachine,
     ) -> None:
         self.now = START_S
@@ -121,7 +120,6 @@ class RingWorld:
         self.tamper: Callable[[PeerKey, Contact, Message], Message | None] | None = None
         self.sizes: Callable[[Message], int] | None = None
         self.bytes_sent = 0
-        self._latency = latency_s
         self._machine_class = machine_class
         self._heap: list[tuple[float, int, PeerKey, Message | None, Contact | None]] = []
         self._sequence = 0
@@ -245,7 +243,7 @@ class RingWorld:
         random = self.random
         if self.loss and random.random() < self.loss:
             return
-        low, high = self._latency
+        low, high = LATENCY_S
         self._push(self.now + low + (high - low) * random.random(), effect.to.peer, message, sender)
 
     def can_talk(self, one: PeerKey, other: PeerKey) -> bool:

@@ -1,14 +1,10 @@
 """Does a small ring survive everything at once?  Joins, leaves, crashes, restarts, splits, heals and lies,
 under watch.
 
-`RingStorm` has one method per blow.  Hypothesis draws them in the tests; `main` draws them from seeds, by
-the thousand: `python -m simnet.ringstorm --runs 1000`.
+`RingStorm` has one method per blow.  Hypothesis draws them in the tests; `run` draws them from seeds, by
+the thousand: `simnet run storms --seeds 1..1000`.
 """
 
-import argparse
-import sys
-from collections import Counter
-from collections.abc import Sequence
 from random import Random
 
 from dht.core.ids import PeerKey
@@ -16,7 +12,7 @@ from dht.core.machine import RingMachine
 from dht.core.messages import Message, Rumour
 from dht.core.records import Contact, Death, first_contact_of
 from dht.core.rules import RingRules
-from simnet.ringchecks import InvariantBrokenError, RingChecker
+from simnet.ringchecks import RingChecker
 from simnet.rings import NETWORK, RingWorld, peer_number, twisted
 
 PEERS_MAX = 12
@@ -156,24 +152,3 @@ def run(seed: int, *, blows: int = 25, machine_class: type[RingMachine] = RingMa
         storm.pass_time(chance.choice((0.05, 0.3, 1.0, 5.0, 30.0)))
     storm.calm()
     return storm.checker.checks
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=1_000)
-    parser.add_argument("--first-seed", type=int, default=1)
-    options = parser.parse_args(argv)
-    broken: Counter[str] = Counter()
-    checks = 0
-    for seed in range(options.first_seed, options.first_seed + options.runs):
-        try:
-            checks += run(seed)
-        except InvariantBrokenError as error:
-            broken[error.name] += 1
-            sys.stdout.write(f"seed {seed}: {error}\n")
-    sys.stdout.write(f"{options.runs} runs, {checks} events checked, broken: {dict(broken)}\n")
-    return 1 if broken else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -159,20 +159,27 @@ def lookups_without_repair(
         world.crash(peer)
     living = ring_of(world)
     results: list[LookupDone] = []
-
-    def collect(_peer: PeerKey, effect: Effect) -> None:
-        if isinstance(effect, LookupDone):
-            results.append(effect)
-
-    world.on_effect = collect
-    for number in range(lookups):
+    for _ in range(lookups):
         machine = world.machines[chance.choice(living).peer]
-        machine.lookup(Key(chance.randbytes(20)), world.now)
-        world.settle(machine)
-        while len(results) == number and world.step():
-            pass
+        results += looked_up(world, machine, Key(chance.randbytes(20)))
         _forgive(machine)  # it shall learn nothing for later lookups
     return _paths(results, living)
+
+
+def looked_up(world: RingWorld, machine: RingMachine, key: Key) -> list[LookupDone]:
+    """The machine's answer, once it is there."""
+    done: list[LookupDone] = []
+
+    def note(_peer: PeerKey, effect: Effect) -> None:
+        if isinstance(effect, LookupDone):
+            done.append(effect)
+
+    world.on_effect = note
+    machine.lookup(key, world.now)
+    world.settle(machine)
+    while not done and world.step():
+        pass
+    return done
 
 
 def _forgive(machine: RingMachine) -> None:

@@ -12,14 +12,13 @@ from random import Random
 import anyio
 
 from crawler.core.link import Link
-from dht.core.effects import Effect, LookupDone
-from dht.core.ids import KEY_BYTES, Key, PeerKey
+from dht.core.ids import KEY_BYTES, Key
 from dht.core.records import first_contact_of
 from herodotus.crawl.links.wire import Taken, encode_batch, encode_taken
 from herodotus.peers.calls import CALL_DEADLINE_S
 from herodotus.peers.net.wire import HEAD_BYTES, CallQuestion
 from simnet.rings import owner_in, peer_number, ring_of
-from simnet.ringtrials import churn, lookups_without_repair, size_of, unrepaired
+from simnet.ringtrials import churn, looked_up, lookups_without_repair, size_of, unrepaired
 from simnet.runs import ScenarioRun
 from simnet.scenarios import Figures, scenario, try_out
 from simnet.scenarios.links import THESIS_URL_BYTES, on_wire, varied_urls, walked
@@ -127,21 +126,10 @@ def _lookup_costs(seed: int, peers: int, lookups: int) -> Figures:
     chance = Random(seed)
     machine = world.machines[peer_number(seed * 1_000_000).peer]
     ring = ring_of(world)
-    done: list[LookupDone] = []
-
-    def note(_peer: PeerKey, effect: Effect) -> None:
-        if isinstance(effect, LookupDone):
-            done.append(effect)
-
-    world.on_effect = note
     hops = wrong = 0
     for _ in range(lookups):
-        done.clear()
         key = Key(chance.randbytes(KEY_BYTES))
-        machine.lookup(key, world.now)
-        world.settle(machine)
-        while not done and world.step():
-            pass
+        done = looked_up(world, machine, key)
         hops += sum(found.hops for found in done)
         wrong += not any(found.holders[:1] == (owner_in(ring, key),) for found in done)
     return {

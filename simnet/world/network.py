@@ -95,12 +95,8 @@ class LineQuality:
 class NetworkCounters:
     sent: int = 0
     sent_bytes: int = 0
-    delivered: int = 0
     lost: int = 0
     cut: int = 0
-    doubled: int = 0
-    nowhere: int = 0
-    refused: int = 0
 
 
 def _outer(inner: Address) -> int:
@@ -216,12 +212,10 @@ class Network:
         counters.sent_bytes += length
         sender = self._hosts.get(source)
         if sender is None or length > DATAGRAM_BYTES_MAX:
-            counters.nowhere += 1
             return
         shown = sender.address if sender.nat is None else sender.nat.leave(sender.address, target)
         plug = self._plugs.get(target) or self._plugs.get((target[0], 0))
         if plug is None:
-            counters.nowhere += 1
             return
         if self._has_rules:
             self._carry(source, plug.host, shown, target, data)
@@ -261,7 +255,6 @@ class Network:
             delay_s = max(delay_s, self._clogs.get(pair, 0.0) - self._schedule.now)
         self._schedule.after(delay_s, self._arrive, host, shown, target, data)
         if link.duplicate and rng.random() < link.duplicate:
-            self.counters.doubled += 1
             again_s = delay_s + self.latency.seconds(source, host, rng) * rng.random()
             self._schedule.after(again_s, self._arrive, host, shown, target, data)
 
@@ -278,12 +271,9 @@ class Network:
     def _arrive(self, host: int, shown: Address, target: Address, data: bytes) -> None:
         plug = self._plugs.get(target) or self._plugs.get((target[0], 0))
         if plug is None or plug.host != host:
-            self.counters.nowhere += 1
             return
         if plug.nat is not None and not plug.nat.lets_in(target, shown):
-            self.counters.refused += 1
             return
-        self.counters.delivered += 1
         if self._trace is not None:
             self._trace.arrived(self._schedule.now, host, shown, data)
         plug.receive(data, shown)

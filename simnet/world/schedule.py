@@ -42,15 +42,6 @@ class EventQueue:
             cancelled.discard(heappop(heap)[1])
         return heap[0][0] if heap else None
 
-    def step(self) -> bool:
-        """One event; False when none is left."""
-        if self.next_time() is None:
-            return False
-        self.now, _, callback, arguments = heappop(self._heap)
-        self.events += 1
-        callback(*arguments)
-        return True
-
     def run_until(self, when: float, after_each: Callable[[], None] | None = None) -> None:
         """All events up to and at `when`; then it is `when`."""
         heap, cancelled = self._heap, self._cancelled
@@ -69,6 +60,3 @@ class EventQueue:
             self.events += events
         if when > self.now:
             self.now = when
-
-    def __len__(self) -> int:
-        return len(self._heap) - len(self._cancelled)

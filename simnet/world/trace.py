@@ -2,7 +2,7 @@
 
 Every event is a line (a tuple as Python writes it); the lines run through one hash, so two runs are equal
 when their hashes are. Arrivals, the commonest, are hashed in a packed form, and made into text for readers
-only. The last lines are kept for the report of a failure, all of them only where a file is asked for. The
+only. The last lines are kept for the report of a failure, and for its file. The
 file is text: a header line of JSON that says how to run it again, the events, and an end line with the hash.
 `version` is the format's; a file of another version is refused, as its events would mean something else.
 """
@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from struct import Struct
-from typing import Any, TextIO
+from typing import Any
 from zlib import crc32
 
 FORMAT = "simnet-trace"
@@ -41,8 +41,7 @@ class TraceHeader:
 class Trace:
     """Notes are kept as tuples and made into text a batch at a time, which halves the cost of a note."""
 
-    def __init__(self, file: TextIO | None = None) -> None:
-        self._file = file
+    def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=16)
         self._batch: list[tuple[Any, ...]] = []
         self._last: deque[tuple[Any, ...]] = deque(maxlen=LAST_LINES)
@@ -78,8 +77,6 @@ class Trace:
         if not self._batch:
             return
         self._hash.update(b"".join(map(_hashed, self._batch)))
-        if self._file is not None:
-            self._file.writelines(map(_line, self._batch))
         self._last.extend(self._batch)
         self._drained += len(self._batch)
         self._batch.clear()

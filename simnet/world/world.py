@@ -45,11 +45,10 @@ class World:
         seed: int,
         latency: Latency | None = None,
         link: LineQuality | None = None,
-        trace: Trace | None = None,
     ) -> None:
         self.seed = seed
         self.schedule = EventQueue()
-        self.trace = trace or Trace()
+        self.trace = Trace()
         self.network = Network(
             self.schedule, self.chance("network"), latency=latency, link=link, trace=self.trace
         )
