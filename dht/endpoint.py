@@ -27,7 +27,6 @@ from dht.identity import Verifier
 from dht.transport import (
     OwnAddressChanged,
     PeerMet,
-    PeerSilent,
     Received,
     TransportEvent,
     TransportLimits,
@@ -37,7 +36,7 @@ from dht.wire import MessageCodec, MessageRefused, decode_record, encode_message
 
 WITNESSES_OF_OUR_ADDRESS: Final = 2
 SIGHTINGS_MAX: Final = 16
-_CLASS_OF: Final[dict[type, str]] = {
+_CLASS_OF: Final[dict[type, str]] = {  # under which of `TransportLimits` a message counts
     **dict.fromkeys(get_args(m.Request), "other"),
     **dict.fromkeys(get_args(m.Reply), "reply"),
     m.Find: "find",
@@ -51,6 +50,11 @@ _GROWING: Final[frozenset[type]] = frozenset((m.Rumour, m.MemberRecords, m.Owner
 @lru_cache(1 << 14)
 def socket_address(host: bytes, port: int) -> SocketAddress:
     return str(ip_address(host)), port
+
+
+def address_text(address: Address) -> str:
+    host, port = socket_address(address.host, address.port)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @lru_cache(1 << 14)
@@ -91,9 +95,8 @@ class SessionEndpoint:
         self._encoded: tuple[SignedRecord | None, bytes] = (None, b"")
         self._decode = MessageCodec(id_check).decode
         self._buckets = Buckets()
-        self._rates = {
-            name: (rate, _scaled(rate, limits.prefix_factor)) for name, rate in _rates(limits).items()
-        }
+        rates = {name: getattr(limits, name) for name in _CLASS_OF.values()}
+        self._rates = {name: (rate, _scaled(rate, limits.prefix_factor)) for name, rate in rates.items()}
         self._sightings: OrderedDict[SocketAddress, set[bytes]] = OrderedDict()
         self._own_address: SocketAddress | None = None
         self.events: list[TransportEvent] = []
@@ -183,10 +186,7 @@ class SessionEndpoint:
                 if event.seen:
                     self._note_sighting(event.seen, prefix_of(event.session.address))
             case DialFailed():
-                address = packed_address(event.address)
-                self.events.append(
-                    PeerSilent(address=address, peer=event.public_key, reason=event.reason, lost=event.lost)
-                )
+                self.events.append(event)
 
     def _note_sighting(self, seen: SocketAddress, witness: bytes) -> None:
         """One peer may lie about our address; two in different prefixes are believed."""
@@ -256,16 +256,6 @@ class SessionEndpoint:
             dropped=MappingProxyType(dict(self.link.dropped + self.dropped)),
             done=MappingProxyType(dict(self.link.done)),
         )
-
-
-def _rates(limits: TransportLimits) -> dict[str, Rate]:
-    return {
-        "find": limits.find,
-        "state": limits.state,
-        "rumour": limits.rumour,
-        "other": limits.other,
-        "reply": limits.reply,
-    }
 
 
 def _scaled(rate: Rate, factor: float) -> Rate:

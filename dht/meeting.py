@@ -8,7 +8,7 @@ import anyio
 
 from dht.core.ids import PeerKey
 from dht.core.records import Address, Contact
-from dht.endpoint import socket_address
+from dht.endpoint import address_text
 from dht.errors import RequestFailedError
 from dht.udp import UdpTransport
 
@@ -66,8 +66,3 @@ class Meeting:
     def seen_host(self) -> bytes | None:
         """The address that most met peers saw; None before we met one."""
         return max(sorted(self._seen_as), key=lambda host: self._seen_as[host], default=None)
-
-
-def address_text(address: Address) -> str:
-    host, port = socket_address(address.host, address.port)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

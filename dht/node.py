@@ -50,11 +50,11 @@ from dht.core.seat import (
 )
 from dht.core.seated_machine import SeatedMachine
 from dht.dialback import DialBacks, OwnReach
-from dht.endpoint import SessionEndpoint
+from dht.endpoint import SessionEndpoint, address_text
 from dht.errors import NoAnswerError
 from dht.identity import KeyNotary, Verifier, peer_key
 from dht.machine_loop import MachineLoop
-from dht.meeting import Meeting, address_text
+from dht.meeting import Meeting
 from dht.node_types import NodePorts, NodeSettings, NodeStatistics, OpenTransport, Subscribers, Subscription
 from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent
 from dht.udp import UdpTransport, open_udp

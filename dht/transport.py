@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dht.core.limits import Rate
+from dht.core.link import DialFailed
 from dht.core.messages import Message
 from dht.core.records import Address, Contact, SignedRecord
 from dht.core.strangers import HELLO_PER_PREFIX, LinkLimits
@@ -50,23 +51,13 @@ class PeerMet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PeerSilent:
-    """No handshake: `silence`, or what the other end did wrong. `lost` messages were waiting for it."""
-
-    address: Address
-    peer: bytes | None
-    reason: str
-    lost: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnAddressChanged:
     """Peers of two different prefixes, met one after the other, see us at an address that is new."""
 
     address: Address
 
 
-TransportEvent = PeerMet | PeerSilent | OwnAddressChanged
+TransportEvent = PeerMet | DialFailed | OwnAddressChanged
 OnMessages = Callable[[list[Received], float], None]
 OnEvent = Callable[[TransportEvent, float], None]
 

@@ -10,7 +10,7 @@ import asyncio
 import errno
 import os
 import socket
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol
@@ -20,15 +20,15 @@ import sniffio
 
 from dht.core.frames import DATAGRAM_BYTES_MAX
 from dht.core.frames import Address as SocketAddress
+from dht.core.link import DialFailed
 from dht.core.messages import Message
 from dht.core.records import Address, Contact
-from dht.endpoint import SessionEndpoint, socket_address
+from dht.endpoint import SessionEndpoint, address_text, socket_address
 from dht.errors import RequestFailedError, TransportClosedError
 from dht.transport import (
     OnEvent,
     OnMessages,
     PeerMet,
-    PeerSilent,
     TransportStatistics,
 )
 
@@ -65,7 +65,7 @@ class _Dialling:
     def __init__(self, peer: bytes | None) -> None:
         self.peer = peer
         self.event = anyio.Event()
-        self.outcome: PeerMet | PeerSilent | None = None
+        self.outcome: PeerMet | str = "closed"  # or the reason why nobody was met
 
 
 class UdpTransport:
@@ -92,7 +92,7 @@ class UdpTransport:
         self._is_draining = False
         self._drained_at = 0.0
         self._is_closed = False
-        self._meeting: OrderedDict[Address, list[_Dialling]] = OrderedDict()
+        self._meeting: dict[SocketAddress, list[_Dialling]] = {}
         self._counts = endpoint.dropped
         self._now = anyio.current_time
 
@@ -124,22 +124,21 @@ class UdpTransport:
         if met is not None and peer in (None, met.contact.peer):
             return met
         if not self.endpoint.dial(address, peer, now):
-            raise RequestFailedError(_named(address), "too many dials, or one for another key")
-        waiting = _Dialling(peer)
-        self._meeting.setdefault(address, []).append(waiting)
+            raise RequestFailedError(address_text(address), "too many dials, or one for another key")
+        waiting, target = _Dialling(peer), _target(address)
+        self._meeting.setdefault(target, []).append(waiting)
         self._settle(now)
         try:
             await waiting.event.wait()  # a dial always ends: it has at most twelve repetitions
         finally:
-            others = self._meeting.get(address, [])
+            others = self._meeting.get(target, [])
             if waiting in others:
                 others.remove(waiting)
             if not others:
-                self._meeting.pop(address, None)
-        if isinstance(waiting.outcome, PeerMet):
-            return waiting.outcome
-        reason = "closed" if waiting.outcome is None else waiting.outcome.reason
-        raise RequestFailedError(_named(address), reason)
+                self._meeting.pop(target, None)
+        if isinstance(waiting.outcome, str):
+            raise RequestFailedError(address_text(address), waiting.outcome)
+        return waiting.outcome
 
     def statistics(self) -> TransportStatistics:
         return self.endpoint.statistics(waiting=len(self._send_queue))
@@ -239,16 +238,16 @@ class UdpTransport:
 
     def _report(self, now: float) -> None:
         for event in self.endpoint.take_events(now):
-            if isinstance(event, PeerMet | PeerSilent):
-                address = event.contact.address if isinstance(event, PeerMet) else event.address
-                self._tell_waiting(address, event)
+            if isinstance(event, PeerMet):
+                self._tell_waiting(_target(event.contact.address), event)
+            elif isinstance(event, DialFailed):
+                self._tell_waiting(event.address, event.reason)
             self._on_event(event, now)
 
-    def _tell_waiting(self, address: Address, event: PeerMet | PeerSilent) -> None:
+    def _tell_waiting(self, address: SocketAddress, outcome: PeerMet | str) -> None:
         for waiting in self._meeting.pop(address, []):
-            is_other = isinstance(event, PeerMet) and waiting.peer not in (None, event.contact.peer)
-            wrong = PeerSilent(address=address, peer=waiting.peer, reason="wrong_peer", lost=0)
-            waiting.outcome = wrong if is_other else event
+            is_other = isinstance(outcome, PeerMet) and waiting.peer not in (None, outcome.contact.peer)
+            waiting.outcome = "wrong_peer" if is_other else outcome
             waiting.event.set()
 
     # --- tasks
@@ -318,9 +317,8 @@ class UdpTransport:
                 waiting.event.set()
 
 
-def _named(address: Address) -> str:
-    host, port = socket_address(address.host, address.port)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def _target(address: Address) -> SocketAddress:
+    return socket_address(address.host, address.port)
 
 
 def _family_of(address: SocketAddress) -> socket.AddressFamily:

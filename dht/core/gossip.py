@@ -22,7 +22,7 @@ from dht.core.contests import Contests
 from dht.core.detector import Detector
 from dht.core.host import MachineHost
 from dht.core.ids import PeerKey
-from dht.core.membership import MemberTable, peer_of
+from dht.core.membership import MemberTable
 from dht.core.messages import (
     BUCKETS,
     HAVE_MAX,
@@ -102,11 +102,11 @@ class Gossip:
 
     def hear(self, news: News, now: float, way: Way = "rumour") -> bool:
         """Check and apply; fresh rumours are told on.  True when it was news."""
-        if peer_of(news) == self._host.me.peer:
+        if news.peer == self._host.me.peer:
             return self._hear_of_me(news, now)
         is_news = self._enter(news, now) if isinstance(news, SignedRecord) else self._bury(news, now, way)
         if is_news and way == "rumour":
-            self.tell(peer_of(news), now)
+            self.tell(news.peer, now)
         return is_news
 
     def tell(self, peer: PeerKey, now: float) -> None:
@@ -323,7 +323,7 @@ class Gossip:
         if isinstance(reply, MemberRecords):
             for news in reply.news:
                 self.hear(news, now, "table")
-            last = peer_of(reply.news[-1]) if reply.more and reply.news else PeerKey(b"")
+            last = reply.news[-1].peer if reply.more and reply.news else PeerKey(b"")
             # Pages must go forward and are counted, or a liar could let us pull for ever.
             if last > request.after and page < bounds.PULL_PAGES_MAX:
                 self._pull(source, request.bucket, last, now, page + 1)

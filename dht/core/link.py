@@ -68,7 +68,7 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialFailed:
-    """Nobody there, or not who was expected; `lost` payloads will not arrive."""
+    """No handshake: `silence`, or what the other end did wrong. `lost` payloads were waiting for it."""
 
     address: Address
     public_key: bytes | None

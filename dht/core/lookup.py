@@ -54,10 +54,18 @@ class Guide(Protocol):
 
 class Lookup:
     def __init__(
-        self, host: MachineHost, guide: Guide, key: Key, done: Callable[[LookupResult, float], None]
+        self,
+        host: MachineHost,
+        guide: Guide,
+        key: Key,
+        done: Callable[[LookupResult, float], None],
+        *,
+        is_newcomer: bool = False,
     ) -> None:
+        """Before we are a member (`is_newcomer`) our own, nearly empty table has no say."""
         self._host = host
         self._guide = guide
+        self._is_newcomer = is_newcomer
         self._done = done
         self._is_over = False
         self.key = key
@@ -215,7 +223,7 @@ class Lookup:
         self._answered.add(owner)
         self._verified.add(owner)
         self.claim(reply.holders)
-        rival = self._guide.guess_owner(self.key)
+        rival = None if self._is_newcomer else self._guide.guess_owner(self.key)
         if (
             rival is not None
             and rival not in self._answered
@@ -264,6 +272,8 @@ class Lookup:
 
     def _consult_ourselves(self) -> bool:
         """Is there a way that we did not know of, or did not take, when we began?"""
+        if self._is_newcomer:
+            return False
         way, tried = self._guide.way_to(self.key), self._answered | self._silent
         if isinstance(way, Owner):
             self.claim(way.holders)

@@ -40,14 +40,6 @@ def fingerprint(peer: PeerKey, incarnation: int, is_alive: bool) -> int:
     return int.from_bytes(digest, "big")
 
 
-def incarnation_of(news: News) -> int:
-    return news.record.incarnation if isinstance(news, SignedRecord) else news.incarnation
-
-
-def peer_of(news: News) -> PeerKey:
-    return news.record.peer if isinstance(news, SignedRecord) else news.peer
-
-
 @lru_cache(maxsize=1 << 10)
 def _prefix_of(host: bytes) -> bytes:
     return host[:3] if len(host) == IPV4_BYTES else host[:6]
@@ -294,7 +286,7 @@ class MemberTable:
         found: list[News] = []
         for peer in self._bucket(bucket, after):
             news = self.news_of(peer)
-            if fingerprint(peer, incarnation_of(news), isinstance(news, SignedRecord)) in have:
+            if self._fingerprint_of(peer) in have:
                 continue
             if len(found) == count:
                 return found, True

@@ -109,6 +109,10 @@ class SignedRecord(Struct, array_like=True, frozen=True, kw_only=True, tag=1):
     signature: SignatureField
     previous_signature: MaybeSignature = b""  # when record.previous is given, else empty
 
+    @property
+    def peer(self) -> PeerKey:
+        return self.record.peer
+
 
 class Death(Struct, array_like=True, frozen=True, kw_only=True, tag=2):
     """Two different hosts found the peer dead in this incarnation.  A record with a higher one refutes it."""

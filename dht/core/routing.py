@@ -52,7 +52,7 @@ class Router:
         self, contact: Contact, key: Key, done: Callable[[LookupResult, float], None], now: float
     ) -> None:
         """From one contact on: before we are a member."""
-        Lookup(self._host, _Newcomer(self), key, done).start([contact], (), now)
+        Lookup(self._host, self, key, done, is_newcomer=True).start([contact], (), now)
 
     def keep_fingers(self, now: float) -> None:
         self._host.at(now + self._host.random.uniform(0, self._host.rules.finger_s), self._refresh_finger)
@@ -216,21 +216,3 @@ class Router:
                     self._table.hint(contact)
 
         self._start_lookup(target, found, now, True)
-
-
-class _Newcomer:
-    """The guide of a lookup before we are a member: our own, nearly empty table has no say."""
-
-    def __init__(self, router: Router) -> None:
-        self._router = router
-
-    def guess_owner(self, key: Key) -> Contact | None:
-        del key
-        return None
-
-    def way_to(self, key: Key) -> Owner | Closer:
-        del key
-        return Closer(id=0, contacts=())
-
-    def learned(self, records: Iterable[SignedRecord], now: float) -> None:
-        self._router.learned(records, now)

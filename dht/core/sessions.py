@@ -7,6 +7,7 @@ sessions by the id that peers write into their frames and by address; the least 
 
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import InitVar, dataclass, field
 from operator import attrgetter
 from typing import Final
 
@@ -53,55 +54,35 @@ class ReplayWindow:
             self.missing = {number for number in self.missing if counter - number < WINDOW}
 
 
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Session:
     """One pair of keys with one peer at one address."""
 
-    __slots__ = (
-        "_open",
-        "_seal",
-        "address",
-        "expires_at",
-        "is_doubtful",
-        "is_initiator",
-        "local_id",
-        "public_key",
-        "record",
-        "rekey_at",
-        "remote_id",
-        "sent",
-        "tag",
-        "used_at",
-        "window",
-    )
+    local_id: bytes
+    remote_id: bytes
+    public_key: bytes
+    address: Address
+    keys: InitVar[tuple[bytes, bytes]]  # initiator's, responder's
+    record: bytes
+    is_initiator: bool
+    now: InitVar[float]
+    is_doubtful: bool = False  # the peer said that it has lost the keys; a dial is under way
+    sent: int = 0
+    tag: object = None  # what the layer above keeps beside it
+    window: ReplayWindow = field(default_factory=ReplayWindow)
+    used_at: float = field(init=False)
+    expires_at: float = field(init=False)
+    rekey_at: float = field(init=False)
+    _seal: Callable[[bytes, bytes, bytes], bytes] = field(init=False)
+    _open: Callable[[bytes, bytes, bytes], bytes] = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        local_id: bytes,
-        remote_id: bytes,
-        public_key: bytes,
-        address: Address,
-        keys: tuple[bytes, bytes],
-        record: bytes,
-        is_initiator: bool,
-        now: float,
-    ) -> None:
-        self.local_id = local_id
-        self.remote_id = remote_id
-        self.public_key = public_key
-        self.address = address
-        self.record = record
-        self.is_initiator = is_initiator
-        self.used_at = now
-        self.expires_at = now + LIFE_S
-        self.rekey_at = now + (REKEY_AS_INITIATOR_S if is_initiator else REKEY_AS_RESPONDER_S)
-        self.is_doubtful = False  # the peer said that it has lost the keys; a dial is under way
-        self.sent = 0
-        self.tag: object = None  # what the layer above keeps beside it
-        self.window = ReplayWindow()
-        mine, theirs = keys if is_initiator else (keys[1], keys[0])
-        self._seal: Callable[[bytes, bytes, bytes], bytes] = ChaCha20Poly1305(mine).encrypt
-        self._open: Callable[[bytes, bytes, bytes], bytes] = ChaCha20Poly1305(theirs).decrypt
+    def __post_init__(self, keys: tuple[bytes, bytes], now: float) -> None:
+        self.used_at, self.expires_at = now, now + LIFE_S
+        self.rekey_at = now + (REKEY_AS_INITIATOR_S if self.is_initiator else REKEY_AS_RESPONDER_S)
+        mine, theirs = keys if self.is_initiator else (keys[1], keys[0])
+        assert mine != theirs, "with one key for both ways a frame could be sent back to its sender"
+        self._seal = ChaCha20Poly1305(mine).encrypt
+        self._open = ChaCha20Poly1305(theirs).decrypt
 
     def seal(self, payload: bytes, kind: int = DATA) -> bytes:
         self.sent = counter = self.sent + 1

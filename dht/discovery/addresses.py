@@ -21,14 +21,6 @@ def parse_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     return None if ip.is_multicast or ip.is_unspecified else ip
 
 
-def rate_prefix(text: str) -> bytes:
-    """What shares one token bucket: /24, or /56 of IPv6."""
-    ip = parse_ip(text)
-    if ip is None:
-        return b""
-    return ip.packed[:3] if ip.version == 4 else ip.packed[:7]
-
-
 def wide_prefix(text: str) -> bytes:
     """What counts once where distinct networks are wanted: /16, or /32 of IPv6."""
     ip = parse_ip(text)

@@ -25,8 +25,8 @@ from kademlia.node import Node
 from kademlia.protocol import KademliaProtocol
 from kademlia.routing import RoutingTable
 
-from dht.core.limits import Buckets, Rate
-from dht.discovery.addresses import Endpoint, overlay_node_id, parse_ip, rate_prefix
+from dht.core.limits import Buckets, Rate, prefix_of
+from dht.discovery.addresses import Endpoint, overlay_node_id, parse_ip
 from dht.discovery.record_store import RECORD_BYTES_MAX, RECORDS_PER_KEY_MAX, RecordStore
 
 NEIGHBOURS = 20
@@ -87,8 +87,8 @@ class BoundedTable(RoutingTable):
         return [node for bucket in self.buckets for node in bucket.get_nodes()]
 
     def add_contact(self, node: Node) -> None:
-        prefix = rate_prefix(node.ip)
-        if sum(rate_prefix(other.ip) == prefix for other in self.nodes()) >= NODES_PER_PREFIX_MAX:
+        prefix = prefix_of((node.ip, node.port))
+        if sum(prefix_of((other.ip, other.port)) == prefix for other in self.nodes()) >= NODES_PER_PREFIX_MAX:
             self.protocol.counts["prefix_full"] += 1
             return
         bucket = self.buckets[self.get_bucket_for(node)]
@@ -144,7 +144,7 @@ class OverlayProtocol(KademliaProtocol):
         self.counts["system_errors"] += 1
 
     def _may_ask(self, sender: Endpoint) -> bool:
-        is_allowed = self._buckets.take(rate_prefix(sender[0]), self._rate, asyncio.get_running_loop().time())
+        is_allowed = self._buckets.take(prefix_of(sender), self._rate, asyncio.get_running_loop().time())
         self.counts["rate_limited"] += not is_allowed
         return is_allowed
 
