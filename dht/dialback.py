@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 import anyio.abc
@@ -23,12 +23,13 @@ from dht.core.messages import DialBackReply, DialBackRequest, Message
 from dht.core.reachability import (
     Reachability,
     ReachabilityMachine,
-    ReachabilitySettings,
     RequestDialBacks,
     StandingChanged,
     choose_helpers,
 )
+from dht.core.reader import RingReader
 from dht.core.records import Contact
+from dht.core.strangers import StrangerReplies
 from dht.endpoint import socket_address
 from dht.udp import bind
 
@@ -126,17 +127,6 @@ class DialBacks:
         send(DialBackReply(id=request.id, is_reached=is_reached), sender)
 
 
-class ReachPorts(Protocol):
-    """What `OwnReach` asks of the node."""
-
-    def send_request(self, message: DialBackRequest, to: Contact) -> None: ...
-    def new_request_id(self) -> int: ...
-    def own_port(self) -> int: ...
-    def members_known(self) -> Iterable[Contact]: ...
-    def await_nonces(self, seconds: float) -> None: ...
-    def standing_changed(self, change: StandingChanged) -> None: ...
-
-
 @dataclass(slots=True)
 class _Asked:
     contact: Contact
@@ -147,15 +137,29 @@ class _Asked:
 class OwnReach:
     """Runs the reachability machine; `run` beside the node, once it has joined."""
 
-    def __init__(self, wanted: int, ports: ReachPorts, random: Random) -> None:
+    def __init__(
+        self,
+        wanted: int,
+        reader: RingReader,
+        strangers: StrangerReplies,
+        *,
+        send: Send,
+        tell: Callable[[StandingChanged], None],
+        entropy: Callable[[int], bytes],
+        random: Random,
+    ) -> None:
+        """`strangers` answer the nonces for as long as we await some."""
         self._wanted = wanted
-        self._ports = ports
+        self._reader = reader
+        self._strangers = strangers
+        self._send = send
+        self._tell_node = tell
+        self._entropy = entropy
         self._random = random
         self._asked: dict[int, _Asked] = {}
         self._changed = anyio.Event()
         self._grown = anyio.Event()
-        settings = ReachabilitySettings(dial_backs_wanted=wanted, is_prefix_distinct=wanted > 1)
-        self._machine = ReachabilityMachine(settings, now=0.0)
+        self._machine = ReachabilityMachine(wanted, now=0.0, is_prefix_distinct=wanted > 1)
 
     @property
     def standing(self) -> Reachability:
@@ -201,7 +205,7 @@ class OwnReach:
     def _tell(self, effect: StandingChanged) -> None:
         if self._wanted:  # where nobody is asked, nothing is news
             logger.info("reachability standing=%s reason=%s", effect.standing.value, effect.reason)
-        self._ports.standing_changed(effect)
+        self._tell_node(effect)
 
     async def _await_table(self) -> None:
         with anyio.move_on_after(TABLE_PATIENCE_S):
@@ -211,7 +215,7 @@ class OwnReach:
 
     def _networks(self) -> dict[bytes, list[Contact]]:
         networks: dict[bytes, list[Contact]] = {}
-        for contact in self._ports.members_known():
+        for contact in self._reader.owners_that_are_well():
             networks.setdefault(self._network_of(contact), []).append(contact)
         return networks
 
@@ -234,7 +238,7 @@ class OwnReach:
         self._random.shuffle(members)
         by_peer = {contact.peer: contact for contact in members}
         chosen = choose_helpers(((c.peer, self._network_of(c)) for c in members), request.wanted)
-        self._ports.await_nonces(AWAITED_S)
+        self._strangers.nonces_awaited_until = anyio.current_time() + AWAITED_S
         async with anyio.create_task_group() as tasks:
             for contact in (by_peer[peer] for peer in by_peer if peer in chosen):
                 tasks.start_soon(self._ask, request.round, contact)
@@ -242,11 +246,12 @@ class OwnReach:
         self._changed.set()
 
     async def _ask(self, round_number: int, contact: Contact) -> None:
-        request = DialBackRequest(id=self._ports.new_request_id(), port=self._ports.own_port())
+        request_id = int.from_bytes(self._entropy(8), "big")
+        request = DialBackRequest(id=request_id, port=self._reader.me.address.port)
         asked = self._asked[request.id] = _Asked(contact, None, anyio.Event())
         try:
             for _ in range(ASKED_MAX):
-                self._ports.send_request(request, contact)
+                self._send(request, contact)
                 with anyio.move_on_after(ASK_EVERY_S):
                     await asked.event.wait()
                 if asked.answer is not None:

@@ -4,14 +4,12 @@
 about the ring are answered. The finders show us other peers (`meet`, `show`). What belongs to whom the machine decides,
 and when to join again, or elsewhere, its seat.
 
-Who waits for which lookup? Tasks that await what a machine reports as an effect.
-
 A machine that ends (we leave, or start over) forgets its lookups, so those who wait are told that there is no answer.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -22,8 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht.core.effects import Effect, JoinFailed, LookupDone, PositionTaken, Send
 from dht.core.ids import Key
 from dht.core.machine import RingMachine
-from dht.core.messages import DialBackReply, DialBackRequest
-from dht.core.reachability import StandingChanged
+from dht.core.messages import DialBackReply, DialBackRequest, Message
 from dht.core.reader import RingReader, is_ideal, is_joined
 from dht.core.records import (
     RECORD_VERSION,
@@ -55,7 +52,7 @@ from dht.errors import NoAnswerError
 from dht.identity import KeyNotary, Verifier, peer_key
 from dht.machine_loop import MachineLoop
 from dht.meeting import Meeting
-from dht.node_types import NodePorts, NodeSettings, NodeStatistics, OpenTransport, Subscribers, Subscription
+from dht.node_types import NodePorts, NodeSettings, NodeStatistics, OpenTransport, Subscription
 from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent
 from dht.udp import UdpTransport, open_udp
 
@@ -65,67 +62,16 @@ LOOKUP_S = 60.0
 
 @dataclass(slots=True)
 class _Waiter:
+    """A task that awaits a lookup."""
+
     event: anyio.Event = field(default_factory=anyio.Event)
     holders: tuple[Contact, ...] = ()
-
-
-class OpenLookups:
-    def __init__(self) -> None:
-        self._waiters: dict[int, _Waiter] = {}
-
-    async def holders(self, lookup_id: int, key: Key, act: Callable[[], None]) -> tuple[Contact, ...]:
-        """`act` lets the machine act, which may end the lookup at once. Raises `NoAnswerError`."""
-        waiter = self._waiters[lookup_id] = _Waiter()
-        try:
-            act()
-            with anyio.move_on_after(LOOKUP_S):
-                await waiter.event.wait()
-        finally:
-            del self._waiters[lookup_id]
-        if not waiter.holders:
-            raise NoAnswerError(key.hex())
-        return waiter.holders
-
-    def done(self, effect: LookupDone) -> None:
-        waiter = self._waiters.get(effect.id)
-        if waiter is not None:
-            waiter.holders = effect.holders
-            waiter.event.set()
-
-    def end_all(self) -> None:
-        for waiter in self._waiters.values():
-            waiter.event.set()
 
 
 logger = logging.getLogger(__name__)
 
 _USUAL = frozenset((Reason.SEARCH, Reason.PORT, Reason.REACHABILITY))
 """Nothing an operator would want to act on."""
-
-
-class _ReachPorts:
-    """What the test of our own reachability asks of the node."""
-
-    def __init__(self, node: "RingNode") -> None:
-        self._node = node
-
-    def send_request(self, message: DialBackRequest, to: Contact) -> None:
-        self._node._transport.send(message, to)
-
-    def new_request_id(self) -> int:
-        return int.from_bytes(self._node._ports.entropy(8), "big")
-
-    def own_port(self) -> int:
-        return self._node.me.address.port
-
-    def members_known(self) -> list[Contact]:
-        return self._node.owners_that_are_well()
-
-    def await_nonces(self, seconds: float) -> None:
-        self._node.endpoint.link.strangers.nonces_awaited_until = anyio.current_time() + seconds
-
-    def standing_changed(self, change: StandingChanged) -> None:
-        self._node._loop.tell(change)
 
 
 class RingNode(RingReader):
@@ -168,10 +114,18 @@ class RingNode(RingReader):
         )
         self._loop = MachineLoop(self._seated, ports.wall_clock, self._perform, self._settled)
         self._dial_backs = DialBacks(rules.network, hosts, ports.entropy, ports.dial_back)
-        self._reach = OwnReach(settings.dial_backs_wanted, _ReachPorts(self), ports.random)
+        self._reach = OwnReach(
+            settings.dial_backs_wanted,
+            self,
+            self.endpoint.link.strangers,
+            send=self._send,
+            tell=self._loop.tell,
+            entropy=ports.entropy,
+            random=ports.random,
+        )
         self._meeting = Meeting(peer_key(key), lambda: self._transport)
-        self._lookups = OpenLookups()
-        self._subscribers = Subscribers()
+        self._lookups: dict[int, _Waiter] = {}
+        self._subscriptions: list[Subscription] = []
         self._tasks: anyio.abc.TaskGroup | None = None
         self._has_searched = anyio.Event()
         self._table_size = 0
@@ -193,11 +147,26 @@ class RingNode(RingReader):
     async def holders(self, key: Key, copies: int) -> tuple[Contact, ...]:
         """The owner and the distinct hosts after it; fewer where the ring is smaller. Raises `NoAnswerError`."""
         lookup_id = self.machine.lookup(key, self._loop.now())
-        return self.filled_up(await self._lookups.holders(lookup_id, key, self._loop.pump), key, copies)
+        waiter = self._lookups[lookup_id] = _Waiter()
+        try:
+            self._loop.pump()  # may end the lookup at once
+            with anyio.move_on_after(LOOKUP_S):
+                await waiter.event.wait()
+        finally:
+            del self._lookups[lookup_id]
+        if not waiter.holders:
+            raise NoAnswerError(key.hex())
+        return self.filled_up(waiter.holders, key, copies)
 
-    def events(self) -> AbstractContextManager[Subscription]:
+    @contextmanager
+    def events(self) -> Iterator[Subscription]:
         """Changes of arcs, neighbours and clocks from now on."""
-        return self._subscribers.events()
+        subscription = Subscription()
+        self._subscriptions.append(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.remove(subscription)
 
     def statistics(self) -> NodeStatistics:
         ring = self.machine.statistics()
@@ -277,7 +246,7 @@ class RingNode(RingReader):
 
     def _dial_back(self, request: DialBackRequest, sender: Contact) -> None:
         if self._tasks is not None and self._dial_backs.take(sender, anyio.current_time()):
-            self._tasks.start_soon(self._dial_backs.serve, request, sender, self._transport.send)
+            self._tasks.start_soon(self._dial_backs.serve, request, sender, self._send)
 
     def _on_event(self, event: TransportEvent, _transport_now: float) -> None:
         match event:
@@ -286,24 +255,29 @@ class RingNode(RingReader):
             case PeerMet(record=SignedRecord(record=record)):
                 self._ports.on_met(first_contact_of(record, self._rules.id_check))
 
+    def _send(self, message: Message, to: Contact) -> None:
+        self._transport.send(message, to)
+
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Send(to=to, message=message):
-                self._transport.send(message, to)
-            case LookupDone():
-                self._lookups.done(effect)
+                self._send(message, to)
+            case LookupDone(id=lookup_id, holders=holders) if lookup_id in self._lookups:
+                self._lookups[lookup_id].holders = holders
+                self._lookups[lookup_id].event.set()
             case PositionTaken(holder=holder):
                 logger.warning("our position is taken by=%s", address_text(holder.address))
-            case JoinFailed():
-                pass  # the seat's order says what comes of it
+            case JoinFailed() | LookupDone():
+                pass  # the seat's order says what comes of it; nobody waits for the lookup any more
             case _:
-                self._subscribers.tell(effect)
+                for subscription in self._subscriptions:
+                    subscription.put(effect)
 
     def _heed(self, order: SeatOrder) -> None:
         """What the seat has just had done."""
         match order:
             case StartMachine(seat=seat, reason=reason):
-                self._lookups.end_all()
+                self._end_lookups()
                 level = logging.INFO if reason in _USUAL else logging.WARNING
                 logger.log(level, "joining as a new machine reason=%r slot=%d", reason.value, seat.slot)
             case JoinRing(failed=failed) if failed:
@@ -311,11 +285,16 @@ class RingNode(RingReader):
             case CreateRing(failed=failed) if failed:
                 logger.warning("joining failed, a ring of its own for now attempt=%d", failed)
             case LeaveRing():
-                self._lookups.end_all()
+                self._end_lookups()
             case WaitForSlot():
                 logger.error("all slots of this address are taken, trying again in minutes")
             case RetestReachability():
                 self._reach.test_again()
+
+    def _end_lookups(self) -> None:
+        """The machine that was asked is gone."""
+        for waiter in self._lookups.values():
+            waiter.event.set()
 
     def _settled(self) -> None:
         record = self.record

@@ -1,7 +1,7 @@
-"""What does a node take, tell and report? Its settings and ports, its subscribers' events, its statistics."""
+"""What does a node take, tell and report? Its settings and ports, its events, its statistics."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from random import Random
 
@@ -68,26 +68,6 @@ class Subscription:
             await self._filled.wait()
         events, self._events = self._events, []
         return events
-
-
-class Subscribers:
-    """Everybody who listens to one peer's ring."""
-
-    def __init__(self) -> None:
-        self._subscriptions: list[Subscription] = []
-
-    @contextmanager
-    def events(self) -> Iterator[Subscription]:
-        subscription = Subscription()
-        self._subscriptions.append(subscription)
-        try:
-            yield subscription
-        finally:
-            self._subscriptions.remove(subscription)
-
-    def tell(self, event: RingEvent) -> None:
-        for subscription in self._subscriptions:
-            subscription.put(event)
 
 
 OnRecord = Callable[[SignedRecord], None]

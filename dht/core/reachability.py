@@ -14,33 +14,18 @@ from enum import Enum
 DIAL_BACKS_WANTED = 3
 """From three networks: one helpful liar, or one path that happens to be open, makes no member."""
 RESULTS_MAX = 16
+ROUND_S = 30.0
+"""How long one test may take: three tries of a session each, and time to spare."""
+MEMBER_RETEST_S = 3600.0
+LEAF_RETEST_FIRST_S, LEAF_RETEST_LONGEST_S = 60.0, 1800.0
+FAILED_ROUNDS_TO_LOSE = 2
+"""A member stays one through a single failed round: its data moves when it goes, and helpers fail too."""
 
 
 class Reachability(Enum):
     UNKNOWN = "unknown"
     MEMBER = "member"
     LEAF = "leaf"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReachabilitySettings:
-    dial_backs_wanted: int = DIAL_BACKS_WANTED
-    """1 for a LAN, 0 for a test charter where everybody is on loopback: then a peer is a member at once."""
-    is_prefix_distinct: bool = True
-    """Whether successes must be of different prefixes; off where a whole ring lives in one network."""
-    round_s: float = 30.0
-    """How long one test may take: three tries of a session each, and time to spare."""
-    member_retest_s: float = 3600.0
-    leaf_retest_first_s: float = 60.0
-    leaf_retest_longest_s: float = 1800.0
-    failed_rounds_to_lose: int = 2
-    """A member stays one through a single failed round: its data moves when it goes, and helpers fail too."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.dial_backs_wanted <= RESULTS_MAX:
-            raise ValueError(
-                f"dial_backs_wanted must be from 0 to {RESULTS_MAX}, not {self.dial_backs_wanted}"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +48,15 @@ ReachabilityEffect = RequestDialBacks | StandingChanged
 class ReachabilityMachine:
     """One test at a time; `advance` when `next_deadline` is due, then `take_effects`."""
 
-    def __init__(self, settings: ReachabilitySettings, now: float) -> None:
-        self._settings = settings
+    def __init__(
+        self, wanted: int = DIAL_BACKS_WANTED, *, now: float, is_prefix_distinct: bool = True
+    ) -> None:
+        """`wanted` dial-backs make a member: 1 for a LAN, 0 for a test charter where everybody is on loopback (then a
+        peer is a member at once). They must be of different prefixes, except where a whole ring lives in one network.
+        """
+        assert 0 <= wanted <= RESULTS_MAX, wanted
+        self._wanted = wanted
+        self._is_prefix_distinct = is_prefix_distinct
         self._standing = Reachability.UNKNOWN
         self._reason = "nobody has tried to call this peer back yet"
         self._effects: list[ReachabilityEffect] = []
@@ -86,7 +78,7 @@ class ReachabilityMachine:
         return self._reason
 
     def next_deadline(self) -> float | None:
-        is_settled = self._settings.dial_backs_wanted == 0 and self._standing is Reachability.MEMBER
+        is_settled = self._wanted == 0 and self._standing is Reachability.MEMBER
         return None if is_settled else self._due_at
 
     def take_effects(self) -> list[ReachabilityEffect]:
@@ -96,7 +88,7 @@ class ReachabilityMachine:
     def advance(self, now: float) -> None:
         if now < self._due_at:
             return
-        if self._settings.dial_backs_wanted == 0:
+        if self._wanted == 0:
             self._become(Reachability.MEMBER, "this network does not ask for dial-backs")
         elif self._is_testing:
             self._fail(now)
@@ -109,21 +101,21 @@ class ReachabilityMachine:
         The standing stays until the new test has spoken, so that a renewed lease does not end a membership.
         """
         self._is_testing = False
-        self._failed_rounds = self._settings.failed_rounds_to_lose - 1
+        self._failed_rounds = FAILED_ROUNDS_TO_LOSE - 1
         self._due_at = now
 
     def dialed_back(self, *, round_number: int, prefix: bytes, is_reached: bool, now: float) -> None:
         """What one member's dial-back came to; answers of earlier rounds, and second ones, do not count."""
         if not self._is_testing or round_number != self._round:
             return
-        if len(self._tried) >= RESULTS_MAX or (self._settings.is_prefix_distinct and prefix in self._tried):
+        if len(self._tried) >= RESULTS_MAX or (self._is_prefix_distinct and prefix in self._tried):
             return
         self._tried.add(prefix)
         if not is_reached:
             self._failures += 1
             return
         self._successes += 1
-        if self._successes >= self._settings.dial_backs_wanted:
+        if self._successes >= self._wanted:
             self._pass(now)
 
     def helpers_missing(self, *, round_number: int, now: float) -> None:
@@ -139,44 +131,38 @@ class ReachabilityMachine:
         if not self._is_testing or round_number != self._round:
             return
         self._is_testing = False
-        self._due_at = now + self._settings.leaf_retest_first_s
+        self._due_at = now + LEAF_RETEST_FIRST_S
         if self._is_untested:
-            wanted = self._settings.dial_backs_wanted
-            self._become(
-                Reachability.MEMBER,
-                f"not tested: the ring has peers in {known} other networks, {wanted} are needed; a member on trust",
-            )
+            why = f"not tested: the ring has peers in {known} other networks, {self._wanted} are needed"
+            self._become(Reachability.MEMBER, f"{why}; a member on trust")
 
     def _begin(self, now: float) -> None:
         self._round += 1
         self._is_testing = True
         self._tried, self._successes, self._failures = set(), 0, 0
-        self._due_at = now + self._settings.round_s
-        self._effects.append(RequestDialBacks(round=self._round, wanted=self._settings.dial_backs_wanted))
+        self._due_at = now + ROUND_S
+        self._effects.append(RequestDialBacks(round=self._round, wanted=self._wanted))
 
     def _pass(self, now: float) -> None:
         self._is_testing = self._is_untested = False
         self._failed_rounds = 0
-        self._due_at = now + self._settings.member_retest_s
-        where = "different networks" if self._settings.is_prefix_distinct else "this network"
+        self._due_at = now + MEMBER_RETEST_S
+        where = "different networks" if self._is_prefix_distinct else "this network"
         peers = "peer" if self._successes == 1 else "peers"
         self._become(Reachability.MEMBER, f"{self._successes} {peers} of {where} could call this peer back")
 
     def _fail(self, now: float) -> None:
         self._is_testing = False
         self._failed_rounds += 1
-        wait = self._settings.leaf_retest_first_s * 2 ** min(self._failed_rounds - 1, 10)
-        self._due_at = now + min(wait, self._settings.leaf_retest_longest_s)
-        is_kept = (
-            self._standing is Reachability.MEMBER
-            and self._failed_rounds < self._settings.failed_rounds_to_lose
-        )
+        wait = LEAF_RETEST_FIRST_S * 2 ** min(self._failed_rounds - 1, 10)
+        self._due_at = now + min(wait, LEAF_RETEST_LONGEST_S)
+        is_kept = self._standing is Reachability.MEMBER and self._failed_rounds < FAILED_ROUNDS_TO_LOSE
         if not is_kept:
             self._is_untested = False
             self._become(Reachability.LEAF, self._why_not())
 
     def _why_not(self) -> str:
-        wanted, reached, failed = self._settings.dial_backs_wanted, self._successes, self._failures
+        wanted, reached, failed = self._wanted, self._successes, self._failures
         if reached == 0 and failed == 0:
             return f"no member answered the request to call back; {wanted} are needed"
         if reached == 0:

@@ -22,6 +22,7 @@ _RESULTS = {
     5: "the router does not know this request",
 }
 _PCP_RESULTS = {
+    1: _RESULTS[1],
     2: "the router refuses: port mapping is switched off in its settings, or not for this machine",
     7: "the router's connection is down",
     8: "the router has no room for more mappings",
@@ -40,11 +41,6 @@ class Mapped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExternalAddress:
-    ip: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayRefused:
     code: int
     reason: str
@@ -58,33 +54,30 @@ def pmp_map_request(internal_port: int, external_port: int, lifetime_s: int) -> 
     return struct.pack("!BBHHHI", 0, _PMP_UDP, 0, internal_port, external_port, lifetime_s)
 
 
-def _pmp_result(data: bytes, opcode: int) -> int | None:
+def _refused(code: int, reasons: dict[int, str]) -> GatewayRefused:
+    return GatewayRefused(code=code, reason=reasons.get(code, f"the router answered with code {code}"))
+
+
+def _parse_pmp(data: bytes, opcode: int, size: int) -> GatewayRefused | bool:
+    """Is it a whole answer to this question?"""
     if len(data) < 4 or data[0] != 0 or data[1] != 128 + opcode:
-        return None
-    code: int = struct.unpack_from("!H", data, 2)[0]
-    return code
+        return False
+    (code,) = struct.unpack_from("!H", data, 2)
+    return _refused(code, _RESULTS) if code else len(data) == size
 
 
-def parse_pmp_address(data: bytes) -> ExternalAddress | GatewayRefused | None:
-    code = _pmp_result(data, 0)
-    if code is None:
-        return None
-    if code:
-        return GatewayRefused(code=code, reason=_RESULTS.get(code, f"the router answered with code {code}"))
-    if len(data) != 12:
-        return None
-    return ExternalAddress(ip=str(ipaddress.IPv4Address(data[8:12])))
+def parse_pmp_address(data: bytes) -> str | GatewayRefused | None:
+    answer = _parse_pmp(data, 0, 12)
+    if isinstance(answer, GatewayRefused):
+        return answer
+    return str(ipaddress.IPv4Address(data[8:12])) if answer else None
 
 
 def parse_pmp_map(data: bytes, internal_port: int) -> Mapped | GatewayRefused | None:
-    code = _pmp_result(data, _PMP_UDP)
-    if code is None:
-        return None
-    if code:
-        return GatewayRefused(code=code, reason=_RESULTS.get(code, f"the router answered with code {code}"))
-    if len(data) != 16:
-        return None
-    port, external_port, lifetime_s = struct.unpack_from("!HHI", data, 8)
+    answer = _parse_pmp(data, _PMP_UDP, 16)
+    if isinstance(answer, GatewayRefused):
+        return answer
+    port, external_port, lifetime_s = struct.unpack_from("!HHI", data, 8) if answer else (None, 0, 0)
     if port != internal_port or (external_port == 0 and lifetime_s > 0):
         return None
     return Mapped(external_port=external_port, lifetime_s=lifetime_s)
@@ -103,13 +96,12 @@ def pcp_map_request(
 def parse_pcp_map(data: bytes, nonce: bytes, internal_port: int) -> Mapped | GatewayRefused | None:
     """`GatewayRefused` with code 1 where the router speaks NAT-PMP only (version 0: RFC 6886, 3.5)."""
     if len(data) >= 4 and data[0] == 0:
-        return GatewayRefused(code=1, reason=_RESULTS[1])
+        return _refused(1, _RESULTS)
     if len(data) < 24 or len(data) > 1100 or data[0] != 2 or data[1] != 128 + _PCP_MAP:
         return None
     code, lifetime_s = data[3], struct.unpack_from("!I", data, 4)[0]
     if code:
-        default = f"the router answered with code {code}"
-        return GatewayRefused(code=code, reason=_RESULTS[1] if code == 1 else _PCP_RESULTS.get(code, default))
+        return _refused(code, _PCP_RESULTS)
     if len(data) < 60 or data[24 : 24 + NONCE_BYTES] != nonce or data[36] != _UDP:
         return None
     port, external_port = struct.unpack_from("!HH", data, 40)

@@ -22,7 +22,6 @@ from dht.discovery.addresses import parse_ip
 from dht.discovery.gateway_codec import (
     GATEWAY_PORT,
     NONCE_BYTES,
-    ExternalAddress,
     GatewayRefused,
     Mapped,
     parse_pcp_map,
@@ -138,7 +137,7 @@ class DatagramGateway:
         if isinstance(mapped, GatewayRefused):
             return mapped
         address = await self._ask(sock, pmp_address_request(), parse_pmp_address)
-        ip = address.ip if isinstance(address, ExternalAddress) else None
+        ip = address if isinstance(address, str) else None
         return Mapped(external_port=mapped.external_port, lifetime_s=mapped.lifetime_s, external_ip=ip)
 
     async def _ask(self, sock: socket.socket, request: bytes, parse: Callable[[bytes], T | None]) -> T | None:

@@ -6,10 +6,10 @@ included only when they have failed as long.
 """
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from dht.discovery.addresses import Endpoint, parse_ip
 from dht.discovery.state_file import read_state, write_state
@@ -22,26 +22,24 @@ AGE_MAX_S = 60 * 86400.0
 _VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RememberedPeer:
-    peer_id: bytes
-    endpoint: Endpoint
-    first_met_at: float
-    last_met_at: float
+class RememberedPeer(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """As it stands in the file."""
 
-
-class _Row(msgspec.Struct, array_like=True):
     peer_id: bytes
     host: str
     port: int
     first_met_at: float
     last_met_at: float
 
+    @property
+    def endpoint(self) -> Endpoint:
+        return self.host, self.port
+
 
 class _File(msgspec.Struct, array_like=True):
     version: int
     network: bytes
-    rows: list[_Row]
+    rows: list[RememberedPeer]
 
 
 class RememberedPeers:
@@ -68,12 +66,8 @@ class RememberedPeers:
                 continue
             # A clock that was wrong must not make a contact eternal.
             last = min(row.last_met_at, now)
-            self._peers[row.peer_id] = RememberedPeer(
-                peer_id=row.peer_id,
-                endpoint=(row.host, row.port),
-                first_met_at=min(row.first_met_at, last),
-                last_met_at=last,
-            )
+            first = min(row.first_met_at, last)
+            self._peers[row.peer_id] = structs.replace(row, first_met_at=first, last_met_at=last)
         self._trim(now)
 
     def met(self, peer_id: bytes, endpoint: Endpoint, now: float) -> None:
@@ -81,13 +75,10 @@ class RememberedPeers:
         known = self._peers.get(peer_id)
         first = known.first_met_at if known else now
         self._peers[peer_id] = RememberedPeer(
-            peer_id=peer_id, endpoint=endpoint, first_met_at=first, last_met_at=now
+            peer_id=peer_id, host=endpoint[0], port=endpoint[1], first_met_at=first, last_met_at=now
         )
         if len(self._peers) > RECENT_MAX + SEEDS_MAX:
             self._trim(now)
-
-    def forget(self, peer_id: bytes) -> None:
-        self._peers.pop(peer_id, None)
 
     def seeds(self) -> list[RememberedPeer]:
         oldest = sorted(self._peers.values(), key=lambda peer: (peer.first_met_at, peer.peer_id))
@@ -104,15 +95,12 @@ class RememberedPeers:
         seed_ids = {peer.peer_id for peer in kept}
         recent = [peer for peer in fresh if peer.peer_id not in seed_ids][:RECENT_MAX]
         self._peers = {peer.peer_id: peer for peer in kept + recent}
+        assert len(self._peers) <= RECENT_MAX + SEEDS_MAX
 
     def save(self, now: float) -> None:
         """Atomic; a full disk is only logged, because the peer can do without."""
         self._trim(now)
-        rows = [
-            _Row(peer.peer_id, *peer.endpoint, peer.first_met_at, peer.last_met_at)
-            for peer in self.in_order()
-        ]
         try:
-            write_state(self._path, _File(_VERSION, self._network, rows))
+            write_state(self._path, _File(_VERSION, self._network, self.in_order()))
         except OSError as error:
             log.warning("remembered peers not saved path=%s error=%s", self._path, error)

@@ -3,17 +3,17 @@
 import pytest
 
 from dht.core.reachability import (
+    DIAL_BACKS_WANTED,
     Reachability,
     ReachabilityMachine,
-    ReachabilitySettings,
     RequestDialBacks,
     StandingChanged,
     choose_helpers,
 )
 
 
-def started(settings: ReachabilitySettings | None = None) -> ReachabilityMachine:
-    machine = ReachabilityMachine(settings or ReachabilitySettings(), now=0.0)
+def started(wanted: int = DIAL_BACKS_WANTED, *, is_prefix_distinct: bool = True) -> ReachabilityMachine:
+    machine = ReachabilityMachine(wanted, now=0.0, is_prefix_distinct=is_prefix_distinct)
     machine.advance(0.0)
     return machine
 
@@ -49,19 +49,19 @@ def test_dial_backs_of_one_network_count_once() -> None:
 
 
 def test_in_a_lan_charter_one_dial_back_is_enough() -> None:
-    machine = started(ReachabilitySettings(dial_backs_wanted=1, is_prefix_distinct=False))
+    machine = started(1, is_prefix_distinct=False)
     report(machine, "a", is_reached=True)
     assert standing_of(machine) is Reachability.MEMBER
 
 
 def test_where_prefixes_do_not_count_three_of_one_network_do() -> None:
-    machine = started(ReachabilitySettings(is_prefix_distinct=False))
+    machine = started(is_prefix_distinct=False)
     report(machine, "aaa", is_reached=True)
     assert standing_of(machine) is Reachability.MEMBER
 
 
 def test_in_a_loopback_charter_nobody_is_asked() -> None:
-    machine = started(ReachabilitySettings(dial_backs_wanted=0))
+    machine = started(0)
     reason = "this network does not ask for dial-backs"
     assert machine.take_effects() == [StandingChanged(standing=Reachability.MEMBER, reason=reason)]
     assert machine.next_deadline() is None
@@ -139,8 +139,8 @@ def test_helpers_are_of_different_networks_with_two_to_spare() -> None:
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(ValueError, match="dial_backs_wanted"):
-        ReachabilitySettings(dial_backs_wanted=-1)
+    with pytest.raises(AssertionError):
+        ReachabilityMachine(-1, now=0.0)
 
 
 def test_a_ring_of_too_few_networks_makes_the_untested_a_member_on_trust_and_tests_it_later() -> None:
