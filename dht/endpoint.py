@@ -95,7 +95,8 @@ class SessionEndpoint:
         self._encoded: tuple[SignedRecord | None, bytes] = (None, b"")
         self._decode = MessageCodec(id_check).decode
         self._buckets = Buckets()
-        rates = {name: getattr(limits, name) for name in _CLASS_OF.values()}
+        rates = {"find": limits.find, "state": limits.state, "rumour": limits.rumour}
+        rates |= {"other": limits.other, "reply": limits.reply}
         self._rates = {name: (rate, _scaled(rate, limits.prefix_factor)) for name, rate in rates.items()}
         self._sightings: OrderedDict[SocketAddress, set[bytes]] = OrderedDict()
         self._own_address: SocketAddress | None = None
