@@ -1,4 +1,4 @@
-"""How does a process that runs for months give memory back?
+"""How does a process that runs for months give memory back, and what need its collector not look at?
 
 By two settings of glibc's malloc. Each allocating thread gets one of up to eight arenas a core, and freed memory stays
 in its arena. The archive's threads come and go, so each arena in turn grew to what a busy crawl needs: an hour of
@@ -7,6 +7,7 @@ from the first freed megabyte to keep all of them. Other C libraries share one h
 """
 
 import ctypes
+import gc
 import os
 from collections.abc import Mapping
 
@@ -35,3 +36,10 @@ def keep_heap_small(environment: Mapping[str, str] = os.environ) -> bool:
     if "glibc.malloc." in tunables:
         return False
     return all(mallopt(rule, value) for rule, name, value in _RULES if name not in environment)
+
+
+def keep_imports_out_of_collections() -> None:
+    """Call once everything is imported. It stays until the end, so no collection need walk over it: that took 5 to 10 %
+    of a crawl's CPU time."""
+    gc.collect()
+    gc.freeze()

@@ -77,3 +77,14 @@ def test_without_the_rules_arenas_grow_in_number_and_large_blocks_stay_in_them()
 
 def test_what_an_operator_set_for_malloc_stands() -> None:
     assert not keep_heap_small({"GLIBC_TUNABLES": "glibc.malloc.arena_max=4"})
+
+
+def test_collections_pass_over_what_was_imported() -> None:
+    child = (
+        "import gc, herodotus.operate.heap as heap, herodotus.core.status\n"
+        "before = len(gc.get_objects())\n"
+        "heap.keep_imports_out_of_collections()\n"
+        "assert gc.get_freeze_count() > 0.9 * before\n"
+        "assert len(gc.get_objects()) < 0.1 * before\n"
+    )
+    subprocess.run([sys.executable, "-c", child], check=True)

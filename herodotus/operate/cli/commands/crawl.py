@@ -108,7 +108,7 @@ def crawl(
     from herodotus.home.seeds import note_crawl
     from herodotus.machine import Machine
     from herodotus.operate.daemon import check_contact
-    from herodotus.operate.heap import keep_heap_small
+    from herodotus.operate.heap import keep_heap_small, keep_imports_out_of_collections
     from herodotus.operate.offer import own_peer_id, step_back
     from herodotus.store import archive_settings
 
@@ -127,6 +127,7 @@ def crawl(
         return
     step_back(effective.settings.budget.niceness)
     keep_heap_small()
+    keep_imports_out_of_collections()
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)
         order, asked_for = _order(

@@ -73,7 +73,7 @@ def run(
     from herodotus.home.rotation import standing_previous_key
     from herodotus.machine import Machine
     from herodotus.operate.daemon import run as run_peer
-    from herodotus.operate.heap import keep_heap_small
+    from herodotus.operate.heap import keep_heap_small, keep_imports_out_of_collections
     from herodotus.operate.offer import step_back, with_offered_positions
 
     os.umask(0o077)
@@ -94,6 +94,7 @@ def run(
     key, passphrase = unlocked_key(frame.home.key)
     step_back(effective.settings.budget.niceness)
     keep_heap_small()
+    keep_imports_out_of_collections()
     with locked(frame.home):
         parts = peers.PeerParts(
             home=frame.home,
