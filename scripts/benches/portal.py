@@ -44,7 +44,7 @@ SITE = "http://bench.example"
 DAYS = [f"2026010{day}060000" for day in range(1, 6)]
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PYWB = Path(".venv/pywb")
-_LONG_WAY = "X-Bench: the long way"
+LONG_WAY = "X-Bench: the long way"
 _BARE = """
 import sys
 from aiohttp import web
@@ -73,7 +73,8 @@ wayback(sys.argv[1:])
 class Case:
     name: str
     ours: str
-    theirs: str
+    theirs: str = ""
+    """Without one pywb is not asked: it has no such page, or makes it in the browser."""
     status: int = 200
 
 
@@ -92,6 +93,8 @@ CASES = (
     Case(name="TimeMap", ours=f"/web/timemap/link/{SITE}/29", theirs=f"/bench/timemap/link/{SITE}/29"),
     Case(name="not archived", ours=f"/web/{DAYS[2]}/{SITE}/none", theirs=f"/bench/{DAYS[2]}mp_/{SITE}/none",
          status=404),
+    Case(name="history", ours=f"/web/*/{SITE}/29"),
+    Case(name="start page", ours="/"),
     Case(name="redirect to a date", ours=f"/web/20260103/{SITE}/29", theirs=f"/bench/20260103/{SITE}/29", status=0),
 )  # fmt: skip
 
@@ -151,8 +154,9 @@ def quietly(command: list[str], place: Path | None = None) -> None:
 
 
 @contextmanager
-def our_peer(folder: Path, warc: Path) -> Iterator[Server]:
-    command = [str(Path(sys.executable).with_name("herodotus"))]
+def our_peer(folder: Path, warc: Path, python: Path = Path(sys.executable)) -> Iterator[Server]:
+    """Of the checkout whose Python it is."""
+    command = [str(python.with_name("herodotus"))]
     home = str(folder / "home")
     quietly([*command, "init", "--home", home, "--network", "test", "--preset", "test"])
     quietly([*command, "import", "--home", home, str(warc)])
@@ -341,19 +345,26 @@ def main() -> None:
         chosen.json.write_text(json.dumps(results, indent=1))
 
 
+def check(case: Case, server: Server, path: str) -> None:
+    """Ends the bench where the server does not answer as it should."""
+    status, length = fetch(server, path)
+    expected = (case.status,) if case.status else (302, 307, 200)
+    if status not in expected or (status == 200 and not length):
+        raise SystemExit(f"bench: {server.name} answered {status} with {length} bytes to {path}")
+
+
 def row(case: Case, connections: int, seconds: float, ours: Server, theirs: Server) -> dict[str, object]:
-    found = []
-    for server, path, fields in (
-        (ours, case.ours, ()),
-        (ours, case.ours, (_LONG_WAY,)),
-        (theirs, case.theirs, ()),
-    ):
-        status, length = fetch(server, path)
-        expected = (case.status,) if case.status else (302, 307, 200)
-        if status not in expected or (status == 200 and not length):
-            raise SystemExit(f"bench: {server.name} answered {status} with {length} bytes to {path}")
-        found.append(measure(server, path, connections, seconds, *fields))
-    again, long, other = found
+    check(case, ours, case.ours)
+    again, long = (measure(ours, case.ours, connections, seconds, *fields) for fields in ((), (LONG_WAY,)))
+    if not case.theirs:
+        print(
+            f"{case.name:22}{connections:>3}  {again['rate']:>11,.0f} {again['cpu_us']:>8,.1f}  {long['rate']:>12,.0f} "
+            f"{long['cpu_us']:>8,.0f} {long['p50_ms']:>7.1f}",
+            flush=True,
+        )
+        return {"case": case.name, "connections": connections, "again": again, "long": long}
+    check(case, theirs, case.theirs)
+    other = measure(theirs, case.theirs, connections, seconds)
     ratios = "  ".join(f"{other['cpu_us'] / max(one['cpu_us'], 1):>6.1f}x" for one in (again, long))
     print(
         f"{case.name:22}{connections:>3}  {again['rate']:>11,.0f} {again['cpu_us']:>8,.1f}  {long['rate']:>12,.0f} "

@@ -5,6 +5,7 @@ is what it spent before the measured part (imports, reading the list, the first 
 caller takes off what the operating system counts for the process, threads included.
 """
 
+import gc
 import hashlib
 import json
 import resource
@@ -56,6 +57,8 @@ class Run:
     more: dict[str, object] = field(default_factory=dict)
 
     def begin(self) -> None:
+        gc.collect()
+        gc.freeze()  # what is imported by now differs between programs, and each full collection would walk over it
         self.fetched = 0
         self.prelude_cpu_s = time.process_time()
         self.started = time.perf_counter()
