@@ -136,20 +136,28 @@ class Answer:
     """Whether it follows from the request and the archive's state, so that it may be repeated (`answer_cache.py`)."""
 
 
-def html(page: str, status: HTTPStatus = HTTPStatus.OK) -> Answer:
-    return Answer(
-        status=status, content_type="text/html; charset=utf-8", body=page.encode(), headers=dict(PAGE_HEADERS)
-    )
+Headers = Mapping[str, str]
+
+
+def html(page: str, status: HTTPStatus = HTTPStatus.OK, headers: Headers | None = None) -> Answer:
+    headers = {**PAGE_HEADERS, **(headers or {})}
+    return Answer(status=status, content_type="text/html; charset=utf-8", body=page.encode(), headers=headers)
+
+
+def json_bytes(value: Any) -> bytes:
+    """An address may hold what UTF-8 cannot (imported files have any bytes): it becomes a question mark."""
+    return json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
 
 
 def document(
-    value: Any, status: HTTPStatus = HTTPStatus.OK, content_type: str = "application/json"
+    value: Any,
+    status: HTTPStatus = HTTPStatus.OK,
+    headers: Headers | None = None,
+    content_type: str = "application/json",
 ) -> Answer:
     """Anything that json can write; small by nature, so it is made whole."""
-    # An address may hold what UTF-8 cannot (imported files have any bytes): it becomes a question mark.
-    body = json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
-    headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
-    return Answer(status=status, content_type=content_type, body=body, headers=headers)
+    headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", **(headers or {})}
+    return Answer(status=status, content_type=content_type, body=json_bytes(value), headers=headers)
 
 
 def text(words: str) -> Answer:
@@ -160,11 +168,15 @@ def text(words: str) -> Answer:
 
 PUBLIC = {"Access-Control-Allow-Origin": "*"}
 """On what any page of the web may read: everything here is public, and asks for no cookie."""
+PRIVATE = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""On what is for the operator's eyes: no page of another site may read it, and nothing on the way may keep it."""
 
 
-def moved(
-    location: str, status: HTTPStatus = HTTPStatus.FOUND, headers: Mapping[str, str] | None = None
-) -> Answer:
+def moved(location: str, status: HTTPStatus = HTTPStatus.FOUND, headers: Headers | None = None) -> Answer:
     """`location` is ASCII and has no line end; see `memento.header_url`."""
     return Answer(
         status=status,
@@ -174,13 +186,10 @@ def moved(
     )
 
 
-def problem(status: HTTPStatus, detail: str) -> Answer:
+def problem(status: HTTPStatus, detail: str, headers: Headers | None = None) -> Answer:
     """RFC 9457, for machines."""
-    return document(
-        {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail},
-        status,
-        "application/problem+json",
-    )
+    facts = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail}
+    return document(facts, status, headers, "application/problem+json")
 
 
 COMPRESSED_BYTES_MIN = 1_000  # below, the headers weigh more than what is saved

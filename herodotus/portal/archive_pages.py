@@ -14,15 +14,15 @@ from typing import TypeVar
 from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.replay import NEWER_MARK, Flag, HolderNote, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
-from herodotus.portal.answer import PUBLIC, Answer, accepts, document, finished, html, moved, problem
+from herodotus.portal.answer import PUBLIC, Answer, Headers, accepts, document, finished, html, moved, problem
 from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError
-from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
+from herodotus.portal.cdx import format_rows, parse_question, ranges_of, variants
 from herodotus.portal.histories import history_json, history_page
 from herodotus.portal.memento import (
     Places,
     availability,
     header_url,
-    memento_links,
+    history_links,
     memento_path,
     moments_of,
     timemap_cdxj,
@@ -35,7 +35,7 @@ from herodotus.portal.replay import Replay, ReplayPlace, is_quick, links_of, rep
 from herodotus.portal.request import Request, wants_json
 from herodotus.portal.targets import (
     NEWEST,
-    BadTargetError,
+    BadQuestionError,
     Moment,
     TargetKind,
     WebTarget,
@@ -63,11 +63,17 @@ _BRIEF = {"Cache-Control": "max-age=60"}
 _NOW = {"Cache-Control": "no-cache"}
 
 
-def failure(request: Request, status: HTTPStatus, sentence: str, url: str = "") -> Answer:
+def failure(
+    request: Request,
+    status: HTTPStatus,
+    sentence: str,
+    url: str = "",
+    headers: Headers | None = None,
+) -> Answer:
     if wants_json(request) or not request.path.startswith(("/web/", "/search")):
-        return problem(status, sentence)
+        return problem(status, sentence, headers)
     title = {HTTPStatus.BAD_REQUEST: "This is not an address", HTTPStatus.SERVICE_UNAVAILABLE: "Not now"}
-    return html(trouble_page(title.get(status, status.phrase), sentence, url), status)
+    return html(trouble_page(title.get(status, status.phrase), sentence, url), status, headers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +91,12 @@ async def tried(work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Ans
     request = asked.request
     try:
         return await work(asked)
-    except (BadTargetError, BadQuestionError) as error:
+    except BadQuestionError as error:
         return failure(request, HTTPStatus.BAD_REQUEST, str(error))
-    except TooBusyError as error:
-        busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-        return replace(busy, headers={**busy.headers, "Retry-After": "5"})
     except ArchiveError as error:
-        return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
+        headers = {"Retry-After": "5"} if isinstance(error, TooBusyError) else None
+        sentence = told_to_readers(error)
+        return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, sentence, headers=headers)
 
 
 class ArchivePages:
@@ -189,14 +194,9 @@ class ArchivePages:
             return Answer(content_type="application/json", body=body, headers=headers)
         period = target.moment.digits if target.moment else ""
         page = await self._quickly(len(versions), partial(history_page, url, versions, period))
-        answer = html(page)
-        first, last = versions[0].first_seen_s, versions[-1].first_seen_s
-        answer.headers["Link"] = memento_links(
-            Places(origin=asked.origin, url=url),
-            first_s=first, last_s=last, previous_s=None, shown_s=None, next_s=None,
-        )  # fmt: skip
-        answer.headers.update(_BRIEF, Vary="Accept")
-        return answer
+        return html(
+            page, headers={"Link": history_links(asked.origin, url, versions), **_BRIEF, "Vary": "Accept"}
+        )
 
     async def _listing(self, asked: Asked, target: WebTarget) -> Answer:
         prefix = spellings(target.url.removeprefix("*."))[0]
@@ -236,9 +236,7 @@ class ArchivePages:
                 break
         listing = f"/web/*/{header_url(site)}*"
         page = not_archived_page(url, held, neighbours, listing, takes_saves=self._takes_saves)
-        answer = html(page, HTTPStatus.NOT_FOUND)
-        answer.headers.update(FORM_HEADERS if self._takes_saves else {})
-        return answer
+        return html(page, HTTPStatus.NOT_FOUND, FORM_HEADERS if self._takes_saves else None)
 
     async def _timemap(self, asked: Asked, target: WebTarget) -> Answer:
         if target.form == "html":
@@ -268,7 +266,7 @@ class ArchivePages:
         if wanted:
             time_s = parse_http_date(wanted)
             if time_s is None:
-                raise BadTargetError(f"Accept-Datetime {wanted[:60]!r} is not a date")
+                raise BadQuestionError(f"Accept-Datetime {wanted[:60]!r} is not a date")
             moment = moment_at(time_s)
         chosen = await self._shelf.choose(spellings(target.url), moment)
         if chosen is None:
@@ -430,6 +428,4 @@ class ArchivePages:
             status = versions[0].status if versions else 200
             places = Places(origin=asked.origin, url=chosen.url)
             facts = availability(url, digits, places.memento(chosen.time_s), chosen.time_s, status)
-        answer = document(facts)
-        answer.headers.update(PUBLIC)
-        return replace(answer, is_of_archive_alone=chosen is not None)
+        return replace(document(facts, headers=PUBLIC), is_of_archive_alone=chosen is not None)

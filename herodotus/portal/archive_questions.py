@@ -22,7 +22,6 @@ from herodotus.portal.cdx import (
     PAGE_ADDRESSES,
     PAGES_MAX,
     ROWS_MAX,
-    BadQuestionError,
     CdxQuestion,
     CdxRows,
     Row,
@@ -30,7 +29,7 @@ from herodotus.portal.cdx import (
     row_of,
     thinned,
 )
-from herodotus.portal.targets import Moment, choose
+from herodotus.portal.targets import BadQuestionError, Moment, choose
 from herodotus.store import Around, Catalogue, StoredCapture, Version
 
 READING = Lane("portal readers", 4)

@@ -20,7 +20,7 @@ from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import ADDRESS, address_key, after
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.memento import header_url
-from herodotus.portal.targets import BadTargetError, Moment, parse_moment, spellings
+from herodotus.portal.targets import BadQuestionError, Moment, parse_moment, spellings
 from herodotus.store import Version
 
 FIELDS = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length")
@@ -46,10 +46,6 @@ _REFUSED_IN_PATTERNS = re.compile(r"\)[*+?{]|\(\?|\\[0-9]")
 P = TypeVar("P")
 Row = dict[str, str]
 _whole = itemgetter(*FIELDS)
-
-
-class BadQuestionError(ValueError):
-    """A sentence for the asker."""
 
 
 class CostlyFiltersError(ArchiveError):
@@ -218,10 +214,7 @@ def _places(url: str, match: str) -> tuple[tuple[str, ...], tuple[tuple[bytes, b
         url, match = url[2:], "domain"
     elif url.endswith("*"):
         url, match = url.rstrip("*"), "prefix"
-    try:
-        spelled = spellings(url)
-    except BadTargetError as error:
-        raise BadQuestionError(str(error)) from error
+    spelled = spellings(url)
     if match == "exact":
         return tuple(dict.fromkeys(one for text in spelled for one in variants(text))), ()
     if match not in ("prefix", "host", "domain"):

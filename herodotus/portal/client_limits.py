@@ -34,11 +34,8 @@ class ClientLimits:
         if not wait_s:
             return None
         self.refused += 1
-        answer = problem(
-            HTTPStatus.TOO_MANY_REQUESTS, f"more than one reader's ration: try again in {ceil(wait_s)} s"
-        )
-        answer.headers.update(PUBLIC, **{"Retry-After": str(ceil(wait_s))})
-        return answer
+        sentence = f"more than one reader's ration: try again in {ceil(wait_s)} s"
+        return problem(HTTPStatus.TOO_MANY_REQUESTS, sentence, {**PUBLIC, "Retry-After": str(ceil(wait_s))})
 
 
 def client_of(address: str) -> str:

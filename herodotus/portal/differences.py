@@ -26,7 +26,7 @@ from herodotus.portal.other_holders import Elsewhere
 from herodotus.portal.rendering import not_archived_page, render
 from herodotus.portal.replay import payload_of
 from herodotus.portal.request import Request
-from herodotus.portal.targets import BadTargetError, Moment, TargetKind, parse_web_target, spellings
+from herodotus.portal.targets import BadQuestionError, Moment, TargetKind, parse_web_target, spellings
 from herodotus.store import Catalogue, StoredCapture
 
 CONTEXT_LINES = 3
@@ -78,12 +78,11 @@ class DiffPages:
         try:
             target = parse_diff_target(request.target)
             return await self._compared(asked, target)
-        except BadTargetError as error:
+        except BadQuestionError as error:
             return failure(request, HTTPStatus.BAD_REQUEST, str(error))
         except ArchiveError as error:
-            busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
-            busy.headers["Retry-After"] = "5"
-            return busy
+            status, sentence = HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error)
+            return failure(request, status, sentence, headers={"Retry-After": "5"})
 
     async def _compared(self, asked: Asked, target: DiffTarget) -> Answer:
         urls = spellings(target.url)
@@ -99,9 +98,7 @@ class DiffPages:
         if body is None:
             sentence = "this peer's copy of one of these days is damaged; look for another day"
             return failure(asked.request, HTTPStatus.BAD_GATEWAY, sentence, old.url)
-        answer = html(body)
-        answer.headers["Cache-Control"] = "max-age=3600"
-        return answer
+        return html(body, headers={"Cache-Control": "max-age=3600"})
 
     async def _missing(self, request: Request, url: str, origin: str) -> Answer:
         found = None if self._elsewhere is None else await self._elsewhere.answer(request, url, origin)
@@ -111,10 +108,10 @@ class DiffPages:
 def parse_diff_target(target: str) -> DiffTarget:
     match = _PATH.fullmatch(target)
     if match is None:
-        raise BadTargetError("ask for a difference as /web/diff/DATE1/DATE2/URL")
+        raise BadQuestionError("ask for a difference as /web/diff/DATE1/DATE2/URL")
     old, new = (parse_web_target(f"/web/{digits}/{match[4]}") for digits in (match[2], match[3]))
     if old.kind is not TargetKind.REPLAY or old.moment is None or new.moment is None:
-        raise BadTargetError("ask for a difference as /web/diff/DATE1/DATE2/URL")
+        raise BadQuestionError("ask for a difference as /web/diff/DATE1/DATE2/URL")
     return DiffTarget(old.moment, new.moment, old.url, is_inline=match[1] is not None)
 
 

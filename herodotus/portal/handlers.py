@@ -9,7 +9,6 @@ A browser can be made to ask us for another site's sake: under that site's name 
 page, whose origin is `null`. Names are therefore known names, and `null` may read the archive and nothing else.
 """
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -222,8 +221,8 @@ class Handlers:
             return Answer(
                 status=HTTPStatus.NO_CONTENT, content_type="text/plain", body=b"", headers=dict(_PREFLIGHT)
             )
-        refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.path[:200]} allows reading only")
-        return dataclasses.replace(refused, headers={**refused.headers, "Allow": "GET, HEAD"})
+        sentence = f"{request.path[:200]} allows reading only"
+        return problem(HTTPStatus.METHOD_NOT_ALLOWED, sentence, {"Allow": "GET, HEAD"})
 
     async def _start(self) -> Answer:
         return html(start_page(await self._status()))

@@ -99,6 +99,18 @@ def moments_of(versions: Iterable[Version]) -> list[int]:
     return sorted({version.first_seen_s for version in versions})
 
 
+def history_links(origin: str, url: str, versions: Sequence[Version]) -> str:
+    """Of a list that shows none of them."""
+    return memento_links(
+        Places(origin=origin, url=url),
+        first_s=versions[0].first_seen_s,
+        last_s=versions[-1].first_seen_s,
+        previous_s=None,
+        shown_s=None,
+        next_s=None,
+    )
+
+
 def timemap_link(places: Places, moments: Sequence[int]) -> str:
     span = f'from="{http_date(moments[0])}"; until="{http_date(moments[-1])}"'
     lines = [

@@ -4,19 +4,15 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from herodotus.core.status import PeerStatus
-from herodotus.portal.answer import Answer, html
+from herodotus.portal.answer import PRIVATE, Answer, html
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.metrics import metrics
 from herodotus.portal.operator_rule import OperatorRule, is_from_here
 from herodotus.portal.reader_counts import PortalFigures
+from herodotus.portal.rendering import FORM_HEADERS
 from herodotus.portal.status_page import status_page
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_PRIVATE = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 class OperatingPages:
@@ -43,12 +39,8 @@ class OperatingPages:
         if refused is not None:
             return refused
         status, figures = await self._status(), self._figures()
-        if request.path == "/status":
-            lines = await self._log()
-            answer = html(status_page(status, figures, log=lines, has_orders=is_from_here(request)))
-            # Where no referrer is told, browsers do not say either whose form it is that is posted.
-            answer.headers["Referrer-Policy"] = "same-origin"
-        else:
-            answer = Answer(content_type=_METRICS_TYPE, body=metrics(status, figures))
-        answer.headers.update(_PRIVATE)
-        return answer
+        if request.path == "/metrics":
+            body = metrics(status, figures)
+            return Answer(content_type=_METRICS_TYPE, body=body, headers=dict(PRIVATE))
+        page = status_page(status, figures, log=await self._log(), has_orders=is_from_here(request))
+        return html(page, headers={**FORM_HEADERS, **PRIVATE})

@@ -88,12 +88,11 @@ class OperatorRule:
         return _is_same(given[len(_SCHEME) :].strip(), self._token)
 
     def _asked_for_token(self) -> Answer:
-        refused = problem(
+        return problem(
             HTTPStatus.UNAUTHORIZED,
             "only the operator may see this: from the peer's machine, or with the secret in its home's state folder",
+            {"WWW-Authenticate": 'Bearer realm="operator"'},
         )
-        refused.headers["WWW-Authenticate"] = 'Bearer realm="operator"'
-        return refused
 
 
 def _is_same(given: str, secret: str) -> bool:

@@ -30,6 +30,7 @@ _ORDERS: Mapping[str, Order] = {
     "drain": Drain(wait_s=0.0),
     "stay": Stay(),
 }
+_UNKEPT = {"Cache-Control": "no-store"}
 _PAUSED, _STAYING = "paused", "staying"
 
 
@@ -61,9 +62,7 @@ class OrderPages:
             await self._perform(order, lambda _: None)
         except HerodotusError as error:
             return _refused(HTTPStatus.CONFLICT, f"It could not be done: {error}.")
-        done = moved("/status", HTTPStatus.SEE_OTHER)
-        done.headers["Cache-Control"] = "no-store"
-        return done
+        return moved("/status", HTTPStatus.SEE_OTHER, _UNKEPT)
 
 
 def is_from_own_page(request: Request, origin: str) -> bool:
@@ -86,9 +85,7 @@ def _fields_of(request: Request) -> dict[str, str]:
 
 
 def _refused(status: HTTPStatus, sentence: str) -> Answer:
-    answer = html(render("order_refused.html", sentence=sentence), status)
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+    return html(render("order_refused.html", sentence=sentence), status, _UNKEPT)
 
 
 def order_form(status: PeerStatus) -> Markup:

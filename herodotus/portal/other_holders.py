@@ -37,7 +37,7 @@ from herodotus.portal.relayed_answers import (
 from herodotus.portal.rendering import trouble_page
 from herodotus.portal.replay import ReplayPlace
 from herodotus.portal.request import Request, wants_json
-from herodotus.portal.targets import BadTargetError, TargetKind, WebTarget, parse_web_target
+from herodotus.portal.targets import BadQuestionError, TargetKind, WebTarget, parse_web_target
 
 RELAYED = "x-herodotus-relayed"
 ASKED_MAX = 5
@@ -267,7 +267,7 @@ def _web_target(target: str) -> WebTarget | None:
         return None
     try:
         return parse_web_target(target)
-    except BadTargetError:
+    except BadQuestionError:
         return None
 
 
@@ -280,9 +280,7 @@ def _seconds(digits: str) -> int | None:
 
 def _told_busy(request: Request, url: str) -> Answer:
     sentence = "the peers that should have it are busy: try again in some seconds"
+    status, headers = HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"}
     if request.path.startswith("/web/") and not wants_json(request):
-        answer = html(trouble_page("Not now", sentence, header_url(url)), HTTPStatus.SERVICE_UNAVAILABLE)
-    else:
-        answer = problem(HTTPStatus.SERVICE_UNAVAILABLE, sentence)
-    answer.headers["Retry-After"] = "5"
-    return answer
+        return html(trouble_page("Not now", sentence, header_url(url)), status, headers)
+    return problem(status, sentence, headers)

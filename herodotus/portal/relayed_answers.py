@@ -31,8 +31,8 @@ from herodotus.core.warc import format_digits, parse_date, parse_digits
 from herodotus.portal.answer import PAGE_HEADERS, PUBLIC, Answer, html, moved
 from herodotus.portal.cdx import variants
 from herodotus.portal.histories import history_page
-from herodotus.portal.memento import Places, header_url, memento_links, memento_path
-from herodotus.portal.targets import BadTargetError, http_date, parse_http_date, spellings
+from herodotus.portal.memento import Places, header_url, history_links, memento_links, memento_path
+from herodotus.portal.targets import BadQuestionError, http_date, parse_http_date, spellings
 from herodotus.store import Version
 
 VERSIONS_MAX = 20_000
@@ -172,7 +172,7 @@ def is_of(location: str, url: str) -> bool:
     """Whether the address at `location`, a path of the archive, is what was asked for as `url`, in any spelling."""
     try:
         known = {header_url(one) for spelling in spellings(url) for one in variants(spelling)}
-    except BadTargetError:
+    except BadQuestionError:
         return False
     return location[location.find("/http") + 1 :] in known
 
@@ -300,14 +300,9 @@ def adopted_history(answer: Answer, url: str, period: str, adopting: Adopting) -
     good = sorted((one for one in versions if one is not None), key=lambda one: one.first_seen_s)
     if len(good) < len(rows):
         return None
-    made = html(history_page(url, good, period))
-    first_s, last_s = good[0].first_seen_s, good[-1].first_seen_s
-    made.headers["Link"] = memento_links(
-        Places(origin=adopting.here, url=url),
-        first_s=first_s, last_s=last_s, previous_s=None, shown_s=None, next_s=None,
-    )  # fmt: skip
-    made.headers.update({"Cache-Control": "max-age=60", "Vary": "Accept"})
-    return made
+    links = history_links(adopting.here, url, good)
+    headers = {"Link": links, "Cache-Control": "max-age=60", "Vary": "Accept"}
+    return html(history_page(url, good, period), headers=headers)
 
 
 def _version(row: Any, url: str) -> Version | None:

@@ -1,8 +1,8 @@
 """What was asked? A request as a value, whatever carried it: the target raw, because archived addresses stand in it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, urlencode
 
 PARAMETERS_MAX = 64
 BODY_BYTES_MAX = 64 * 1024
@@ -41,6 +41,11 @@ class Request:
 
     def parameter(self, name: str, default: str = "") -> str:
         return dict(reversed(self.parameters())).get(name, default)
+
+
+def query_of(pairs: Iterable[tuple[str, str]]) -> str:
+    """What `parameters` reads back."""
+    return urlencode(list(pairs), quote_via=quote, errors="replace")
 
 
 def wants_json(request: Request) -> bool:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from operator import itemgetter
-from urllib.parse import quote
 
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import address_key
@@ -24,7 +23,6 @@ from herodotus.portal.cdx import (
     NO_PAGE,
     PAGES_MAX,
     ROWS_MAX,
-    BadQuestionError,
     CdxQuestion,
     CdxRows,
     Row,
@@ -51,9 +49,9 @@ from herodotus.portal.peer_rows import (
     read_share,
 )
 from herodotus.portal.rendering import listing_page
-from herodotus.portal.request import Request, wants_json
+from herodotus.portal.request import Request, query_of, wants_json
 from herodotus.portal.ring_questions import PEERS_ASKED_MAX, Gathered, Gatherer, cost_of_asking
-from herodotus.portal.targets import BadTargetError, TargetKind, parse_web_target, spellings
+from herodotus.portal.targets import BadQuestionError, TargetKind, parse_web_target, spellings
 
 ROWS_OF_PEER_MIN = 1_000
 ROWS_ASKED_MIN = 50
@@ -101,7 +99,7 @@ class TogetherPages:
             is_list = request.path.startswith("/web/") and request.target.endswith("*")
             if is_list and parse_web_target(request.target).kind is TargetKind.LISTING:
                 return self._listing
-        except (BadQuestionError, BadTargetError):
+        except BadQuestionError:
             return None
         return None
 
@@ -231,10 +229,7 @@ def _cdx_target(request: Request, wanted: CdxQuestion) -> str:
     pairs += [("limit", str(wanted.limit)), ("output", "json"), ("showResumeKey", "true")]
     pairs += [("collapse", "urlkey")] if wanted.collapse else []
     pairs.append(("fl", ",".join(FIELDS)))
-    query = "&".join(
-        f"{quote(name, safe='')}={quote(value, safe='', errors='replace')}" for name, value in pairs
-    )
-    return f"/cdx/search/cdx?{query}"
+    return f"/cdx/search/cdx?{query_of(pairs)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ from herodotus.portal.other_holders import ASKED_MAX, RELAYED, RELAYED_S, Direct
 from herodotus.portal.relayed_answers import Adopting, adopted_location, is_of
 from herodotus.portal.rendering import FORM_HEADERS, render
 from herodotus.portal.request import PARAMETERS_MAX, Request, wants_json
-from herodotus.portal.targets import BadTargetError, TargetKind, parse_web_target, spellings
+from herodotus.portal.targets import BadQuestionError, TargetKind, parse_web_target, spellings
 
 OF_ONE = Rate(per_second=1 / 12, burst=5.0)
 """Five a minute: a reader who wants more wants a crawl."""
@@ -41,6 +41,7 @@ OF_ALL = Rate(per_second=1.0, burst=20.0)
 TOLD_BYTES_MAX = 64 * 1024
 """Of another peer's sentence about what it did."""
 _PATH = "/save/"
+_UNKEPT = {"Cache-Control": "no-store"}
 _TOLD_BY_OTHERS = frozenset(
     {HTTPStatus.ACCEPTED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_GATEWAY, HTTPStatus.TOO_MANY_REQUESTS}
 )
@@ -83,11 +84,14 @@ class SavePages:
 
     async def answer(self, asked: Asked) -> Answer | None:
         request = asked.request
+        if request.method == "OPTIONS":
+            return None
         if request.method not in ("GET", "POST"):
-            return None if request.method == "OPTIONS" else _wrong_method()
+            sentence = "a page is saved by GET or POST"
+            return problem(HTTPStatus.METHOD_NOT_ALLOWED, sentence, {"Allow": "GET, POST"})
         try:
             url = _url_of(request)
-        except (BadTargetError, ValueError) as error:
+        except ValueError as error:
             return _told(request, HTTPStatus.BAD_REQUEST, str(error))
         if not may_change(request.headers, asked.origin) or _tells_nothing(request):
             return _asks_first(request, url)
@@ -166,13 +170,7 @@ def _asks_first(request: Request, url: str) -> Answer:
         return problem(
             HTTPStatus.FORBIDDEN, "another site may have asked for this: open the address yourself"
         )
-    return _with_form(html(render("save_question.html", url=url)))
-
-
-def _with_form(answer: Answer) -> Answer:
-    """Its POST has to say whose page it is of, which it does not under a policy of no referrer."""
-    answer.headers.update({"Cache-Control": "no-store", **FORM_HEADERS})
-    return answer
+    return html(render("save_question.html", url=url), headers={**_UNKEPT, **FORM_HEADERS})
 
 
 def _url_of(request: Request) -> str:
@@ -180,7 +178,7 @@ def _url_of(request: Request) -> str:
         return spellings(given)[0]
     target = parse_web_target("/web/2026/" + request.target[len(_PATH) :])
     if target.kind is not TargetKind.REPLAY:
-        raise BadTargetError("there is no address in this path")
+        raise BadQuestionError("there is no address in this path")
     return spellings(target.url)[0]
 
 
@@ -197,12 +195,6 @@ def _in_form(request: Request) -> str:
     return fields.get("url", [""])[0]
 
 
-def _wrong_method() -> Answer:
-    refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, "a page is saved by GET or POST")
-    refused.headers["Allow"] = "GET, POST"
-    return refused
-
-
 def _answer(request: Request, outcome: SaveOutcome) -> Answer:
     match outcome.result:
         case SaveResult.SAVED | SaveResult.UNCHANGED:
@@ -212,40 +204,26 @@ def _answer(request: Request, outcome: SaveOutcome) -> Answer:
         case SaveResult.FAILED:
             return _told(request, HTTPStatus.BAD_GATEWAY, outcome.reason, outcome.url)
         case SaveResult.LATER:
-            return _told(
-                request,
-                HTTPStatus.ACCEPTED,
-                outcome.reason,
-                outcome.url,
-                retry_after_s=outcome.retry_after_s,
-            )
+            wait_s = outcome.retry_after_s
+            return _told(request, HTTPStatus.ACCEPTED, outcome.reason, outcome.url, retry_after_s=wait_s)
 
 
 def _there(memento: str, result: SaveResult) -> Answer:
-    headers = {
-        "Content-Location": memento,
-        "Cache-Control": "no-store",
-        "X-Herodotus-Save": result.value,
-        **PUBLIC,
-    }
+    headers = {"Content-Location": memento, "X-Herodotus-Save": result.value, **_UNKEPT, **PUBLIC}
     return moved(memento, headers=headers)
 
 
 def _told(
     request: Request, status: HTTPStatus, sentence: str, url: str = "", *, retry_after_s: float = 0.0
 ) -> Answer:
+    headers = {**_UNKEPT, "Retry-After": str(ceil(retry_after_s))} if retry_after_s else _UNKEPT
     if wants_json(request) or not request.header("accept"):
-        answer = problem(status, sentence)
-    else:
-        page = render(
-            "save.html",
-            title=_TITLES.get(status, status.phrase),
-            sentence=sentence[:1].upper() + sentence[1:],
-            url=url,
-            may_ask_again=status in (HTTPStatus.ACCEPTED, HTTPStatus.BAD_GATEWAY),
-        )
-        answer = _with_form(html(page, status))
-    answer.headers["Cache-Control"] = "no-store"
-    if retry_after_s:
-        answer.headers["Retry-After"] = str(ceil(retry_after_s))
-    return answer
+        return problem(status, sentence, headers)
+    page = render(
+        "save.html",
+        title=_TITLES.get(status, status.phrase),
+        sentence=sentence[:1].upper() + sentence[1:],
+        url=url,
+        may_ask_again=status in (HTTPStatus.ACCEPTED, HTTPStatus.BAD_GATEWAY),
+    )
+    return html(page, status, {**headers, **FORM_HEADERS})

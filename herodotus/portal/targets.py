@@ -152,7 +152,7 @@ class WebTarget:
     form: str = ""
 
 
-class BadTargetError(ValueError):
+class BadQuestionError(ValueError):
     """A sentence for the asker."""
 
 
@@ -170,42 +170,42 @@ def parse_web_target(target: str) -> WebTarget:
         try:
             flag = Flag(replay[2] or "")
         except ValueError:
-            raise BadTargetError(f"{replay[2]} is not a flag that this archive knows") from None
+            raise BadQuestionError(f"{replay[2]} is not a flag that this archive knows") from None
         return WebTarget(kind=TargetKind.REPLAY, url=_url(replay[3]), moment=_moment(replay[1]), flag=flag)
     gate = _GATE.fullmatch(target)
     if gate is None:
-        raise BadTargetError("there is no address in this path")
+        raise BadQuestionError("there is no address in this path")
     return WebTarget(kind=TargetKind.GATE, url=_url(gate[1]))
 
 
 def _moment(digits: str) -> Moment:
     moment = parse_moment(digits)
     if moment is None:
-        raise BadTargetError(f"{digits} is not a date: use YYYY, YYYYMM, YYYYMMDD or YYYYMMDDhhmmss")
+        raise BadQuestionError(f"{digits} is not a date: use YYYY, YYYYMM, YYYYMMDD or YYYYMMDDhhmmss")
     return moment
 
 
 def _url(text: str) -> str:
     if len(text) > URL_CHARS_MAX:
-        raise BadTargetError(
+        raise BadQuestionError(
             f"the address has {len(text)} characters; this archive accepts {URL_CHARS_MAX} at most"
         )
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise BadTargetError("the address contains half a character") from None
+        raise BadQuestionError("the address contains half a character") from None
     if "://" not in text and re.match(r"https?%3a", text, re.IGNORECASE):
         text = unquote(text, errors="replace")
     text = _ONE_SLASH.sub(r"\1://", text, count=1) if _ONE_SLASH.match(text) else text
     if not text or text in ("http://", "https://"):
-        raise BadTargetError("there is no address in this path")
+        raise BadQuestionError("there is no address in this path")
     return text
 
 
 def spellings(url: str) -> tuple[str, ...]:
     """Canonical first, as the crawler wrote it; then as it was asked for, as imported files keep their spelling.
 
-    BadTargetError for what is no address of the web: other schemes, and what the URL standard cannot parse.
+    BadQuestionError for what is no address of the web: other schemes, and what the URL standard cannot parse.
     """
     tried = [url] if _SCHEME.match(url) else [f"https://{url}", f"http://{url}"]
     found: list[str] = []
@@ -216,7 +216,7 @@ def spellings(url: str) -> tuple[str, ...]:
         except MalformedUrlError as error:
             reason = error.reason
     if not found:
-        raise BadTargetError(f"this is not the address of a web page: {reason}")
+        raise BadQuestionError(f"this is not the address of a web page: {reason}")
     asked = [text for text in tried if text.startswith(("http://", "https://"))]
     return tuple(
         dict.fromkeys([*found, *asked, *(one for text in [*found, *asked] for one in unescaped(text))])

@@ -14,7 +14,7 @@ from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, GoneError, 
 from herodotus.portal.api.tokens import number_of
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
-from herodotus.portal.cdx import BadQuestionError
+from herodotus.portal.targets import BadQuestionError
 from herodotus.store import Catalogue, ContainerFacts
 
 CONTENT_BYTES_MAX = 16 * 1024 * 1024

@@ -17,8 +17,7 @@ from msgspec import Meta
 
 from herodotus.portal.answer import Answer
 from herodotus.portal.archive_pages import Asked
-from herodotus.portal.cdx import BadQuestionError
-from herodotus.portal.targets import NEWEST, Moment, parse_moment
+from herodotus.portal.targets import NEWEST, BadQuestionError, Moment, parse_moment
 
 Url = Annotated[
     str,

@@ -25,7 +25,7 @@ from herodotus.core.orders import ArchiveOrder, Import, OrderReport, Say
 from herodotus.portal.api.endpoints import Access, ApiEndpoint, ApiQuestion, NotHereError
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import TooBusyError
-from herodotus.portal.cdx import BadQuestionError
+from herodotus.portal.targets import BadQuestionError
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from typing import Annotated
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta
@@ -32,6 +31,7 @@ from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.memento import memento_path
 from herodotus.portal.peer_rows import earliest
+from herodotus.portal.request import query_of
 from herodotus.portal.ring_questions import Gatherer, cost_of_asking
 from herodotus.portal.targets import spellings
 from herodotus.store import Catalogue, Span, StoredCapture
@@ -246,8 +246,7 @@ def _peers_target(question: InLinksQuestion, url: str, begun: bytes) -> str:
     pairs = [("url", url), ("limit", str(question.limit))]
     pairs += [("date", question.date)] if question.date is not None else []
     pairs += [("after", begun.hex())] if begun else []
-    query = "&".join(f"{name}={quote(value, safe='', errors='replace')}" for name, value in pairs)
-    return f"/api/v1/inlinks?{query}"
+    return f"/api/v1/inlinks?{query_of(pairs)}"
 
 
 def read_share(answer: Answer, begun: bytes, limit: int) -> LinkRows | None:

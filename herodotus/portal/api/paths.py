@@ -21,7 +21,7 @@ from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Date, Url, 
 from herodotus.portal.api.links import InLinks, InLinksQuestion, LinkAnswers, Scope, stood, url_at
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
-from herodotus.portal.targets import BadTargetError, spellings
+from herodotus.portal.targets import BadQuestionError, spellings
 from herodotus.store import Catalogue
 
 STEPS_MAX = 6
@@ -101,7 +101,7 @@ class _RingWalk:
             pages += 1
             try:
                 found = await self._into(page, asked)
-            except BadTargetError:  # one peer's word: no web page leads there
+            except BadQuestionError:  # one peer's word: no web page leads there
                 continue
             if found is None:
                 return

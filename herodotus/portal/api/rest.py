@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import msgspec
 
 from herodotus.core.errors import ArchiveError, CursorExpiredError, MalformedRecordError, told_to_readers
 from herodotus.core.ports import Lane, Workers
-from herodotus.portal.answer import PUBLIC, Answer, problem
+from herodotus.portal.answer import PRIVATE, PUBLIC, Answer, json_bytes, problem
 from herodotus.portal.api.endpoints import (
     AbsentError,
     Access,
@@ -24,12 +24,11 @@ from herodotus.portal.api.endpoints import (
 from herodotus.portal.api.openapi import describe
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import TooBusyError
-from herodotus.portal.cdx import BadQuestionError
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.other_holders import Elsewhere
-from herodotus.portal.request import BODY_BYTES_MAX, Request
-from herodotus.portal.targets import BadTargetError
+from herodotus.portal.request import BODY_BYTES_MAX, Request, query_of
+from herodotus.portal.targets import BadQuestionError
 
 DESCRIPTION_PATH = "/api/v1/openapi.json"
 WRITING = Lane("long answers", 2)
@@ -85,8 +84,7 @@ class RestApi:
             return refused
         answer = await self._tried(endpoint, asked, places)
         if endpoint.access is Access.PUBLIC and "Cross-Origin-Resource-Policy" not in answer.headers:
-            for name, value in PUBLIC.items():
-                answer.headers.setdefault(name, value)
+            answer.headers.update(PUBLIC | answer.headers)
         if self._peer:
             answer.headers.setdefault("X-Herodotus-Peer", self._peer)
         return answer
@@ -96,7 +94,7 @@ class RestApi:
             value = await endpoint.work(_question(endpoint, asked.request, places), asked)
         except msgspec.ValidationError as error:
             return problem(HTTPStatus.BAD_REQUEST, _sentence(str(error)))
-        except (BadTargetError, BadQuestionError, MalformedRecordError) as error:
+        except (BadQuestionError, MalformedRecordError) as error:
             return problem(HTTPStatus.BAD_REQUEST, str(error))
         except AbsentError as error:
             return await self._absent(asked, error.url)
@@ -105,9 +103,8 @@ class RestApi:
         except (GoneError, CursorExpiredError) as error:
             return problem(HTTPStatus.GONE, str(error))
         except ArchiveError as error:
-            busy = problem(HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
-            busy.headers["Retry-After"] = "5" if isinstance(error, TooBusyError) else "30"
-            return busy
+            headers = {"Retry-After": "5" if isinstance(error, TooBusyError) else "30"}
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error), headers)
         if isinstance(value, Answer):
             return value
         # A long answer takes longer to write than others should wait.
@@ -122,11 +119,6 @@ class RestApi:
         return problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
 
 
-_PRIVATE = {
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 _READ = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", **PUBLIC}
 
 
@@ -141,9 +133,9 @@ def _other_methods(request: Request, allowed: set[str]) -> Answer | None:
     """Where nothing but an order is taken, what can only be read says so in another place."""
     if request.method == "OPTIONS":
         return None
-    refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method[:20]} is not allowed here")
-    refused.headers["Allow"] = ", ".join(sorted({*allowed, *(["HEAD"] if "GET" in allowed else [])}))
-    return refused
+    allow = ", ".join(sorted({*allowed, *(["HEAD"] if "GET" in allowed else [])}))
+    sentence = f"{request.method[:20]} is not allowed here"
+    return problem(HTTPStatus.METHOD_NOT_ALLOWED, sentence, {"Allow": allow})
 
 
 def _question(endpoint: ApiEndpoint, request: Request, places: dict[str, str]) -> msgspec.Struct:
@@ -178,15 +170,13 @@ def _sentence(problem_: str) -> str:
 
 def _written(endpoint: ApiEndpoint, request: Request, value: object) -> Answer:
     is_private = endpoint.access is Access.OPERATOR or isinstance(value, endpoint.shapes[1:])
-    headers = dict(_PRIVATE if is_private else _READ)
+    headers = dict(PRIVATE if is_private else _READ)
     if (token := getattr(value, "next", None)) is not None:
         headers["Link"] = f'<{following(request, token)}>; rel="next"'
     return Answer(
         status=endpoint.status,
         content_type="application/json",
-        # An address may hold what UTF-8 cannot (imported files have any bytes): it becomes a question mark.
-        body=json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=1).encode("utf-8", "replace")
-        + b"\n",
+        body=json_bytes(msgspec.to_builtins(value)),
         headers=headers,
     )
 
@@ -194,11 +184,4 @@ def _written(endpoint: ApiEndpoint, request: Request, value: object) -> Answer:
 def following(request: Request, token: str) -> str:
     """The same question from there on."""
     pairs = [(name, value) for name, value in request.parameters() if name != "after"]
-    return (
-        request.path
-        + "?"
-        + "&".join(
-            f"{quote(name, safe='')}={quote(value, safe='', errors='replace')}"
-            for name, value in [*pairs, ("after", token)]
-        )
-    )
+    return f"{request.path}?{query_of([*pairs, ('after', token)])}"

@@ -14,7 +14,7 @@ from herodotus.core.index_rows import ADDRESS, after, url_of_address
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, GoneError, Token
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
-from herodotus.portal.cdx import BadQuestionError
+from herodotus.portal.targets import BadQuestionError
 from herodotus.store import Catalogue
 
 SEARCHED_MAX = 100_000

@@ -15,7 +15,7 @@ from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Token
 from herodotus.portal.api.tokens import key_of_token, token_of_key
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
-from herodotus.portal.cdx import BadQuestionError
+from herodotus.portal.targets import BadQuestionError
 from herodotus.store import Catalogue, Property, Tally, tally_key
 
 RANKED_MAX = 200_000

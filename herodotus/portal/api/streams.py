@@ -23,7 +23,8 @@ from herodotus.portal.api.rest import following
 from herodotus.portal.api.tokens import key_of_token, token_of_key
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
-from herodotus.portal.cdx import BadQuestionError, ranges_of
+from herodotus.portal.cdx import ranges_of
+from herodotus.portal.targets import BadQuestionError
 from herodotus.store import Catalogue, Cursor, HostPlace, Query, StoredCapture, as_warc
 
 PART_BYTES_MAX = 8 * 1024 * 1024

@@ -5,7 +5,7 @@ import binascii
 import re
 
 from herodotus.core.index_rows import KEY_BYTES
-from herodotus.portal.cdx import BadQuestionError
+from herodotus.portal.targets import BadQuestionError
 
 _DIGITS_MAX = 15
 _SHORT_PARTS_TOLD_MAX = 9_999
