@@ -14,19 +14,12 @@ _ANSWER_BYTES_MAX = 10_000_000
 
 class NoAnswer(WorldFailure):
     def __init__(self, address: str, reason: str) -> None:
-        self.address = address
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"no answer from {self.address}: {self.reason}; check the address, and the peer's log"
+        super().__init__(f"no answer from {address}: {reason}; check the address, and the peer's log")
 
 
 class NotAnAddress(Misuse):
     def __init__(self, given: str) -> None:
-        self.given = given
-
-    def __str__(self) -> str:
-        return f"--peer takes a peer's http:// address, not {self.given!r}"
+        super().__init__(f"--peer takes a peer's http:// address, not {given!r}")
 
 
 def ask(base: str, path: str, token: str = "") -> Any:

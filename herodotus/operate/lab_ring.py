@@ -60,52 +60,33 @@ class Lab:
 
 class NoLab(NotFound):
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __str__(self) -> str:
-        return f"{self.folder} holds no ring; start one with `herodotus ring up --dir {shlex.quote(str(self.folder))}`"
+        super().__init__(
+            f"{folder} holds no ring; start one with `herodotus ring up --dir {shlex.quote(str(folder))}`"
+        )
 
 
 class LabExists(Misuse):
     def __init__(self, folder: Path, running: int) -> None:
-        self.folder = folder
-        self.running = running
-
-    def __str__(self) -> str:
-        way_out = (
-            f"end it with `herodotus ring down --dir {shlex.quote(str(self.folder))}`, or use another --dir"
-        )
-        return f"{self.folder} already holds a ring of which {self.running} peers run; {way_out}"
+        way_out = f"end it with `herodotus ring down --dir {shlex.quote(str(folder))}`, or use another --dir"
+        super().__init__(f"{folder} already holds a ring of which {running} peers run; {way_out}")
 
 
 class NoSuchPeer(NotFound):
     def __init__(self, number: int, count: int) -> None:
-        self.number = number
-        self.count = count
-
-    def __str__(self) -> str:
-        return f"the ring has no peer {self.number}: its peers are 0 to {self.count - 1}"
+        super().__init__(f"the ring has no peer {number}: its peers are 0 to {count - 1}")
 
 
 class PeerDied(WorldFailure):
     def __init__(self, home: str, log: Path, last_line: str) -> None:
-        self.home = home
-        self.log = log
-        self.last_line = last_line
-
-    def __str__(self) -> str:
-        return f"the peer of {self.home} ended while starting: {self.last_line or 'it said nothing'}; see {self.log}"
+        super().__init__(
+            f"the peer of {home} ended while starting: {last_line or 'it said nothing'}; see {log}"
+        )
 
 
 class NotIdeal(WorldFailure):
     def __init__(self, waited_s: float, ideal: int, wanted: int) -> None:
-        self.waited_s = waited_s
-        self.ideal = ideal
-        self.wanted = wanted
-
-    def __str__(self) -> str:
-        return (
-            f"after {self.waited_s:.0f} s {self.ideal} of {self.wanted} peers see an ideal ring; it keeps running: "
+        super().__init__(
+            f"after {waited_s:.0f} s {ideal} of {wanted} peers see an ideal ring; it keeps running: "
             "look with `herodotus ring status`, or end it with `herodotus ring down`"
         )
 
@@ -125,11 +106,8 @@ def load(folder: Path) -> Lab:
 
 class LabDamaged(Misuse):
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __str__(self) -> str:
-        way_out = f"`herodotus ring down --dir {shlex.quote(str(self.folder))}` ends its peers and deletes it"
-        return f"{note_in(self.folder)} is damaged; {way_out}"
+        way_out = f"`herodotus ring down --dir {shlex.quote(str(folder))}` ends its peers and deletes it"
+        super().__init__(f"{note_in(folder)} is damaged; {way_out}")
 
 
 def save(folder: Path, lab: Lab) -> None:

@@ -29,11 +29,7 @@ _END_S = 10.0
 
 class NoWeb(WorldFailure):
     def __init__(self, command: list[str], reason: str) -> None:
-        self.command = command
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the made-up web did not start ({self.reason}); `{' '.join(self.command)}` says why"
+        super().__init__(f"the made-up web did not start ({reason}); `{' '.join(command)}` says why")
 
 
 def log_in(folder: Path) -> Path:

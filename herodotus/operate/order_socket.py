@@ -37,11 +37,7 @@ Perform = Callable[[Order, Say], Awaitable[OrderReport]]
 
 class NoDoor(WorldFailure):
     def __init__(self, home: Home, reason: str) -> None:
-        self.home = home
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the process that runs on {self.home.path} takes no orders: {self.reason}; stop it first"
+        super().__init__(f"the process that runs on {home.path} takes no orders: {reason}; stop it first")
 
 
 class OrderRefused(HerodotusError):

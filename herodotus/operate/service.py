@@ -20,22 +20,15 @@ _ANSWER_S = 60.0  # starting waits until the peer says that it is ready
 
 class NoServiceManager(WorldFailure):
     def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"systemd's user manager cannot be reached: {self.reason}; `herodotus service install --print` shows the"
+        super().__init__(
+            f"systemd's user manager cannot be reached: {reason}; `herodotus service install --print` shows the"
             " unit, and under another service manager `herodotus run` is the command to keep alive"
         )
 
 
 class ManagerRefused(WorldFailure):
     def __init__(self, asked: str, reason: str) -> None:
-        self.asked = asked
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"systemd did not {self.asked}: {self.reason}; `journalctl --user -u herodotus` says more"
+        super().__init__(f"systemd did not {asked}: {reason}; `journalctl --user -u herodotus` says more")
 
 
 class UnitChanged(FileMisuse):
@@ -44,10 +37,7 @@ class UnitChanged(FileMisuse):
 
 class NotInstalled(NotFound):
     def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def __str__(self) -> str:
-        return f"there is no {self.file}; `herodotus service install` makes it"
+        super().__init__(f"there is no {file}; `herodotus service install` makes it")
 
 
 def unit_file(name: str, environment: Mapping[str, str] | None = None) -> Path:

@@ -241,7 +241,4 @@ def main() -> None:
 
 class NotRunning(NotFound):
     def __init__(self, home: Home) -> None:
-        self.home = home
-
-    def __str__(self) -> str:
-        return f"no peer runs on {self.home.path}; start it with `herodotus run --home {self.home.quoted}`"
+        super().__init__(f"no peer runs on {home.path}; start it with `herodotus run --home {home.quoted}`")

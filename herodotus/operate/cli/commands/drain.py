@@ -15,11 +15,8 @@ _ENDS_WITHIN_S = 30.0
 
 class StillDraining(WorldFailure):
     def __init__(self, waited_s: float) -> None:
-        self.waited_s = waited_s
-
-    def __str__(self) -> str:
-        return (
-            f"after {self.waited_s:g} s the peer has not handed over everything; it continues and ends by itself: "
+        super().__init__(
+            f"after {waited_s:g} s the peer has not handed over everything; it continues and ends by itself: "
             "`herodotus drain` shows its progress, `herodotus drain --cancel` keeps the peer"
         )
 

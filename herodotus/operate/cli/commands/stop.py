@@ -15,30 +15,22 @@ from herodotus.operate.cli.frame import SECONDS, CommandFrame, NotRunning, frame
 
 class StillRunning(WorldFailure):
     def __init__(self, pid: int, waited_s: float) -> None:
-        self.pid = pid
-        self.waited_s = waited_s
-
-    def __str__(self) -> str:
-        return f"process {self.pid} is still running after {self.waited_s:g} s; `herodotus stop --force` kills it"
+        super().__init__(
+            f"process {pid} is still running after {waited_s:g} s; `herodotus stop --force` kills it"
+        )
 
 
 class StillHolding(WorldFailure):
     def __init__(self, waited_s: float) -> None:
-        self.waited_s = waited_s
-
-    def __str__(self) -> str:
-        return (
-            f"after {self.waited_s:g} s the peer has not handed over everything, so it keeps running; "
+        super().__init__(
+            f"after {waited_s:g} s the peer has not handed over everything, so it keeps running; "
             "nothing handed over is lost: try again, or stop the peer without --hand-over"
         )
 
 
 class NotOurs(WorldFailure):
     def __init__(self, pid: int) -> None:
-        self.pid = pid
-
-    def __str__(self) -> str:
-        return f"process {self.pid} belongs to another user; stop it as that user, or as root"
+        super().__init__(f"process {pid} belongs to another user; stop it as that user, or as root")
 
 
 @main.command()
