@@ -24,7 +24,6 @@ from herodotus.core.settings.fields import (
     number,
     read_table,
     reason_of,
-    setting,
     whole,
 )
 
@@ -37,74 +36,61 @@ _TIME_OF_DAY = r"([01]\d|2[0-3]):[0-5]\d"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charter:
-    name: str = setting("", line(64, "a name"), "what people call the network")
-    copies: int = setting(6, whole(1, 16), "k: how many peers keep each capture (the thesis keeps 6)")
-    successors: int = setting(
-        16,
-        whole(1, 16),  # a State datagram has room for so many
-        "r: distinct hosts in a successor list; only if all fail at once, the ring tears",
+    name: str = line(64, "a name").setting("", "what people call the network")
+    copies: int = whole(1, 16).setting(6, "k: how many peers keep each capture (the thesis keeps 6)")
+    successors: int = whole(1, 16).setting(
+        16, "r: distinct hosts in a successor list; only if all fail at once, the ring tears"
     )
-    slots: int = setting(
-        8,
-        whole(1, 256),
-        "peers behind one address; each may take positions_per_address / slots. The ring itself uses 8",
+    slots: int = whole(1, 256).setting(
+        8, "peers behind one address; each may take positions_per_address / slots. The ring itself uses 8"
     )
-    positions_per_address: int = setting(
+    positions_per_address: int = whole(1, 4096).setting(
         64,
-        whole(1, 4096),
         "positions of one address, over all its slots, that ring.virtual_nodes = 0 may take. The ring itself takes 64",
     )
-    id_check: str = setting(
-        "ip",
-        choice("ip", "off"),
-        "whether positions must follow from the address; off only if all peers trust each other",
+    id_check: str = choice("ip", "off").setting(
+        "ip", "whether positions must follow from the address; off only if all peers trust each other"
     )
-    allow_private_addresses: bool = setting(
-        False, flag(), "whether private and loopback addresses may be peers and may be crawled"
+    allow_private_addresses: bool = flag().setting(
+        False, "whether private and loopback addresses may be peers and may be crawled"
     )
-    delay_floor_s: float = setting(
+    delay_floor_s: float = number(0, 3600, "seconds").setting(
         2.0,
-        number(0, 3600, "seconds"),
         "shortest pause between two requests to one host, for all peers together; 0 only with private addresses",
     )
-    per_address_concurrency: int = setting(
-        2, whole(1, 64), "requests that all peers together may have open to one IP address"
+    per_address_concurrency: int = whole(1, 64).setting(
+        2, "requests that all peers together may have open to one IP address"
     )
-    fetch_by: str = setting(
-        "owner",
-        choice("owner", "all"),
-        "whether the owner fetches and sends copies, or every holder fetches",
+    fetch_by: str = choice("owner", "all").setting(
+        "owner", "whether the owner fetches and sends copies, or every holder fetches"
     )
-    recrawl: str = setting(
-        "daily", choice("daily", "adaptive"), "whether each URL is due every day, or as often as it changes"
+    recrawl: str = choice("daily", "adaptive").setting(
+        "daily", "whether each URL is due every day, or as often as it changes"
     )
-    day_start: str = setting(
-        "00:00", line(5, "a UTC time HH:MM", _TIME_OF_DAY), "when the crawl's day begins, in UTC"
+    day_start: str = line(5, "a UTC time HH:MM", _TIME_OF_DAY).setting(
+        "00:00", "when the crawl's day begins, in UTC"
     )
-    day_length_s: int = setting(
-        86_400,
-        whole(10, 86_400, "seconds"),
-        "length of the crawl's day; shorter for demonstrations and tests",
+    day_length_s: int = whole(10, 86_400, "seconds").setting(
+        86_400, "length of the crawl's day; shorter for demonstrations and tests"
     )
-    scope: tuple[str, ...] = setting(
+    scope: tuple[str, ...] = many(line(253, "a domain or URL prefix"), 10_000).setting(
+        (), "domains or URL prefixes to archive; empty is the whole web"
+    )
+    dropped_parameters: tuple[str, ...] = many(
+        line(64, "the name of a query parameter", r"[^\s&=?#]+"), 1_000
+    ).setting(
         (),
-        many(line(253, "a domain or URL prefix"), 10_000),
-        "domains or URL prefixes to archive; empty is the whole web",
-    )
-    dropped_parameters: tuple[str, ...] = setting(
-        (),
-        many(line(64, "the name of a query parameter", r"[^\s&=?#]+"), 1_000),
         "query parameters that do not change the page; removed from URLs, like those for tracking and sessions",
     )
-    content: str = setting(
-        "html+images", choice("html", "html+images", "all"), "kinds of documents that are archived"
+    content: str = choice("html", "html+images", "all").setting(
+        "html+images", "kinds of documents that are archived"
     )
-    contact_required: bool = setting(
-        True, flag(), "whether a peer must name a contact page to the sites it visits"
+    contact_required: bool = flag().setting(
+        True, "whether a peer must name a contact page to the sites it visits"
     )
-    save_endpoint: bool = setting(False, flag(), "whether readers may ask for a page to be archived now")
-    protocol_min: int = setting(
-        1, whole(1, 65_535), "oldest protocol version that may join; this release speaks 1 only"
+    save_endpoint: bool = flag().setting(False, "whether readers may ask for a page to be archived now")
+    protocol_min: int = whole(1, 65_535).setting(
+        1, "oldest protocol version that may join; this release speaks 1 only"
     )
 
     @classmethod

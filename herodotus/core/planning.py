@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from herodotus.core.settings.fields import number, setting, whole
+from herodotus.core.settings.fields import number, whole
 
 DAY_S = 86_400
 DAYS_A_MONTH = 30  # the thesis's 580 GB a day are its 17.5 TB a month
@@ -16,33 +16,29 @@ DAYS_A_MONTH = 30  # the thesis's 580 GB a day are its 17.5 TB a month
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    pages: float = setting(2e9, number(1, 1e15), "HTML pages")
-    page_bytes: float = setting(12_000.0, number(1, 1e9, "bytes"), "mean size of a page")
-    images_per_page: float = setting(0.77, number(0, 1_000), "images for each page")
-    image_bytes: float = setting(32_000.0, number(1, 1e9, "bytes"), "mean size of an image")
-    page_compressed: float = setting(0.25, number(0.001, 1), "what compression leaves of a page")
-    image_compressed: float = setting(1.0, number(0.001, 1), "what compression leaves of an image")
-    changed: float = setting(0.05, number(0, 1), "share of the pages that change in a day")
-    added: float = setting(
-        0.005, number(0, 1), "new pages and images in a day, as a share of those there are"
+    pages: float = number(1, 1e15).setting(2e9, "HTML pages")
+    page_bytes: float = number(1, 1e9, "bytes").setting(12_000.0, "mean size of a page")
+    images_per_page: float = number(0, 1_000).setting(0.77, "images for each page")
+    image_bytes: float = number(1, 1e9, "bytes").setting(32_000.0, "mean size of an image")
+    page_compressed: float = number(0.001, 1).setting(0.25, "what compression leaves of a page")
+    image_compressed: float = number(0.001, 1).setting(1.0, "what compression leaves of an image")
+    changed: float = number(0, 1).setting(0.05, "share of the pages that change in a day")
+    added: float = number(0, 1).setting(0.005, "new pages and images in a day, as a share of those there are")
+    months: float = number(0, 1_200).setting(9.0, "months of crawling that there must be room for")
+    copies: int = whole(1, 16).setting(6, "copies of each capture")
+    node_bytes: float = number(1, 1e18, "bytes").setting(100e9, "what a node stores")
+    nodes: int = whole(0, 1_000_000_000).setting(20_000, "nodes; 0 takes the fewest that have room")
+    fetches: int = whole(1, 16).setting(6, "peers that fetch each URL: all holders (the thesis) or one")
+    request_up_bytes: float = number(0, 1e6, "bytes").setting(80.0, "sent for a conditional GET")
+    request_down_bytes: float = number(0, 1e6, "bytes").setting(
+        20.0, "received for one that found nothing new"
     )
-    months: float = setting(9.0, number(0, 1_200), "months of crawling that there must be room for")
-    copies: int = setting(6, whole(1, 16), "copies of each capture")
-    node_bytes: float = setting(100e9, number(1, 1e18, "bytes"), "what a node stores")
-    nodes: int = setting(20_000, whole(0, 1_000_000_000), "nodes; 0 takes the fewest that have room")
-    fetches: int = setting(6, whole(1, 16), "peers that fetch each URL: all holders (the thesis) or one")
-    request_up_bytes: float = setting(80.0, number(0, 1e6, "bytes"), "sent for a conditional GET")
-    request_down_bytes: float = setting(
-        20.0, number(0, 1e6, "bytes"), "received for one that found nothing new"
-    )
-    url_bytes: float = setting(59.0, number(1, 1e5, "bytes"), "mean length of a URL")
-    links_per_page: float = setting(36.0, number(0, 1e5), "links of a page")
-    new_links: float = setting(0.1, number(0, 1), "share of the links of a changed page that are new")
-    repair_days: float = setting(
-        60.0, number(0.01, 10_000, "days"), "in which a node's copies are made again"
-    )
-    stay_days: float = setting(360.0, number(0.01, 1e6, "days"), "how long a node takes part")
-    uptime: float = setting(0.8, number(0.001, 1), "share of the time that a node is up")
+    url_bytes: float = number(1, 1e5, "bytes").setting(59.0, "mean length of a URL")
+    links_per_page: float = number(0, 1e5).setting(36.0, "links of a page")
+    new_links: float = number(0, 1).setting(0.1, "share of the links of a changed page that are new")
+    repair_days: float = number(0.01, 10_000, "days").setting(60.0, "in which a node's copies are made again")
+    stay_days: float = number(0.01, 1e6, "days").setting(360.0, "how long a node takes part")
+    uptime: float = number(0.001, 1).setting(0.8, "share of the time that a node is up")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """How does a frozen dataclass become a section of a file that people write?
 
-Each field is declared with `setting(...)`: its kind (how to read and write it, unit and range) and the reason that
-the file shows. `read_table` checks a parsed TOML table and refuses unknown keys. Settings and charter both use it.
+Each field is declared by its kind (how to read and write it, unit and range): `kind.setting(default, reason)`, with the
+reason that the file shows. `read_table` checks a parsed TOML table and refuses unknown keys. Settings and charter both
+use it.
 """
 
 import dataclasses
@@ -33,6 +34,9 @@ class FieldKind:
     read: Callable[[object], object]
     read_text: Callable[[str], object]
     write: Callable[[Any], str]
+
+    def setting(self, default: Any, reason: str) -> Any:  # the type of dataclasses.field, for the same reason
+        return field(default=default, metadata={_KIND: self, _REASON: reason})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -118,16 +122,9 @@ def number(minimum: float, maximum: float, unit: str = "") -> FieldKind:
 
 
 def flag() -> FieldKind:
-    words = {
-        "true": True,
-        "yes": True,
-        "1": True,
-        "on": True,
-        "false": False,
-        "no": False,
-        "0": False,
-        "off": False,
-    }
+    words = dict.fromkeys(("true", "yes", "1", "on"), True) | dict.fromkeys(
+        ("false", "no", "0", "off"), False
+    )
 
     def read_text(text: str) -> bool:
         if text.strip().lower() not in words:
@@ -224,12 +221,6 @@ def many(kind: FieldKind, count_max: int) -> FieldKind:
         ),
         write=lambda values: "[" + ", ".join(kind.write(value) for value in values) + "]",
     )
-
-
-def setting(
-    default: Any, kind: FieldKind, reason: str
-) -> Any:  # the type of dataclasses.field, for the same reason
-    return field(default=default, metadata={_KIND: kind, _REASON: reason})
 
 
 def kind_of(one: "dataclasses.Field[Any]") -> FieldKind:

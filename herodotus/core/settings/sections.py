@@ -14,7 +14,6 @@ from herodotus.core.settings.fields import (
     line,
     many,
     number,
-    setting,
     web_address,
     whole,
 )
@@ -27,57 +26,43 @@ _GB, _MBIT_BYTES = 1e9, 125_000.0
 class OperatorSettings:
     """Who runs this peer."""
 
-    contact: str = setting(
+    contact: str = web_address().setting(
         "",
-        web_address(),
         "page or address where site owners can reach you; sent with every request, required by public networks",
     )
-    nickname: str = setting("", line(40, "a name"), "shown on the start page beside the peer's id")
+    nickname: str = line(40, "a name").setting("", "shown on the start page beside the peer's id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
     """The port that readers open in a browser."""
 
-    listen: HostPort = setting(
+    listen: HostPort = endpoint().setting(
         HostPort(host="0.0.0.0", port=5484),  # noqa: S104  # readers anywhere are the point; test and lan differ
-        endpoint(),
         "where readers reach the portal; port 0 takes any free one",
     )
-    public_url: str = setting(
+    public_url: str = web_address().setting(
         "",
-        web_address(),
         "the address that readers use, such as https://archive.example.org; requests under other names are refused",
     )
-    replay_url: str = setting(
+    replay_url: str = web_address().setting(
         "",
-        web_address(),
         "a second name of this peer, only for archived pages: there they have storage and a service worker, which "
         "they share with each other and never with the portal; must lead to the same port",
     )
-    service_worker: str = setting(
-        "",
-        line(4_096, "the path of a file"),
-        "a file with a service worker to use for archived pages instead of ours; needs http.replay_url",
+    service_worker: str = line(4_096, "the path of a file").setting(
+        "", "a file with a service worker to use for archived pages instead of ours; needs http.replay_url"
     )
-    gateway: bool = setting(
-        False,
-        flag(),
-        "fetch pages from other peers for the readers here, instead of redirecting the readers",
+    gateway: bool = flag().setting(
+        False, "fetch pages from other peers for the readers here, instead of redirecting the readers"
     )
-    banner: bool = setting(True, flag(), "a line above archived pages, with the date and links to other days")
-    connections_max: int = setting(
-        512, whole(8, 100_000), "open connections at once; further readers get 503"
+    banner: bool = flag().setting(True, "a line above archived pages, with the date and links to other days")
+    connections_max: int = whole(8, 100_000).setting(512, "open connections at once; further readers get 503")
+    survey: bool = flag().setting(
+        True, "read each new capture once more, for statistics and in-links; about 2 ms and 1 kB a page"
     )
-    survey: bool = setting(
-        True,
-        flag(),
-        "read each new capture once more, for statistics and in-links; about 2 ms and 1 kB a page",
-    )
-    idle_s: float = setting(
-        30.0,
-        number(1, 3600, "seconds"),
-        "a connection that is silent for so long is closed, so slow readers cannot pile up",
+    idle_s: float = number(1, 3600, "seconds").setting(
+        30.0, "a connection that is silent for so long is closed, so slow readers cannot pile up"
     )
 
 
@@ -85,45 +70,38 @@ class HttpSettings:
 class RingSettings:
     """The peer's place among the others."""
 
-    listen: HostPort = setting(
+    listen: HostPort = endpoint().setting(
         HostPort(host="0.0.0.0", port=4484),  # noqa: S104  # peers anywhere are the point
-        endpoint(),
         "where other peers reach this one, by UDP and TCP; the portal is at port + 1000, the rendezvous at port + 2000",
     )
-    join: tuple[HostPort, ...] = setting(
-        (), many(endpoint(), 64), "peers to join the ring through; the peer remembers those it met"
+    join: tuple[HostPort, ...] = many(endpoint(), 64).setting(
+        (), "peers to join the ring through; the peer remembers those it met"
     )
-    advertise: str = setting(
-        "",
-        line(45, "an IP address", r"[0-9A-Fa-f:.]*"),
-        "the address at which others reach this peer; if empty, the peer finds out",
+    advertise: str = line(45, "an IP address", r"[0-9A-Fa-f:.]*").setting(
+        "", "the address at which others reach this peer; if empty, the peer finds out"
     )
-    slot: int = setting(0, whole(0, 7), "tells peers behind one address apart: each needs its own")
-    virtual_nodes: int = setting(
+    slot: int = whole(0, 7).setting(0, "tells peers behind one address apart: each needs its own")
+    virtual_nodes: int = whole(0, 64).setting(
         0,
-        whole(0, 64),
         "positions on the ring; the peer's share grows with them. 0 takes one for each 50 GB offered, at most"
         " the charter's positions_per_address / slots",
     )
-    stabilize_s: float = setting(
-        10.0, number(0.5, 120, "seconds"), "how often the peer asks a neighbour for its list"
+    stabilize_s: float = number(0.5, 120, "seconds").setting(
+        10.0, "how often the peer asks a neighbour for its list"
     )
-    rumour_s: float = setting(5.0, number(0.2, 60, "seconds"), "how often the peer passes news on")
-    digest_s: float = setting(
-        60.0, number(1, 600, "seconds"), "how often the peer compares its table with another peer's"
+    rumour_s: float = number(0.2, 60, "seconds").setting(5.0, "how often the peer passes news on")
+    digest_s: float = number(1, 600, "seconds").setting(
+        60.0, "how often the peer compares its table with another peer's"
     )
-    graveyard_s: float = setting(
-        60.0, number(1, 600, "seconds"), "how often the peer asks one of the dead again"
+    graveyard_s: float = number(1, 600, "seconds").setting(
+        60.0, "how often the peer asks one of the dead again"
     )
-    suspicion_s: float = setting(
+    suspicion_s: float = number(1, 600, "seconds").setting(
         30.0,
-        number(1, 600, "seconds"),
         "how long a silent peer has to answer before two witnesses declare it dead and others do its work",
     )
-    gossip_bits_per_s_max: float = setting(
-        10_000.0,
-        number(500, 1e9, "bit/s"),
-        "what keeping the table of members may cost; above it the peer keeps a sample",
+    gossip_bits_per_s_max: float = number(500, 1e9, "bit/s").setting(
+        10_000.0, "what keeping the table of members may cost; above it the peer keeps a sample"
     )
 
 
@@ -131,13 +109,11 @@ class RingSettings:
 class CallsSettings:
     """Connections with other peers, for links, leases and copies: TCP at the port that `ring.listen` has by UDP."""
 
-    connections_max: int = setting(
-        200,
-        whole(8, 10_000),
-        "connections that others may hold open at once; home routers can handle a few hundred",
+    connections_max: int = whole(8, 10_000).setting(
+        200, "connections that others may hold open at once; home routers can handle a few hundred"
     )
-    idle_s: float = setting(
-        60.0, number(1, 3600, "seconds"), "a connection without a call for so long is closed"
+    idle_s: float = number(1, 3600, "seconds").setting(
+        60.0, "a connection without a call for so long is closed"
     )
 
 
@@ -145,19 +121,17 @@ class CallsSettings:
 class DiscoverySettings:
     """How the peer finds the ring and becomes reachable."""
 
-    lan: bool = setting(True, flag(), "announce this peer on the local network and look for others there")
-    kademlia: bool = setting(True, flag(), "publish and look for peer records at the public rendezvous")
-    port_mapping: bool = setting(True, flag(), "ask the router to let other peers in (PCP, NAT-PMP, UPnP)")
-    dial_backs: int = setting(
-        3,
-        whole(0, 16),
-        "peers of different networks that must reach this peer before it owns a share; 0 skips the test",
+    lan: bool = flag().setting(True, "announce this peer on the local network and look for others there")
+    kademlia: bool = flag().setting(True, "publish and look for peer records at the public rendezvous")
+    port_mapping: bool = flag().setting(True, "ask the router to let other peers in (PCP, NAT-PMP, UPnP)")
+    dial_backs: int = whole(0, 16).setting(
+        3, "peers of different networks that must reach this peer before it owns a share; 0 skips the test"
     )
-    rendezvous_find_s: float = setting(
-        600.0, number(1, 86_400, "seconds"), "how often the peer looks at the rendezvous"
+    rendezvous_find_s: float = number(1, 86_400, "seconds").setting(
+        600.0, "how often the peer looks at the rendezvous"
     )
-    rendezvous_publish_s: float = setting(
-        1800.0, number(1, 86_400, "seconds"), "how often the peer publishes its record there"
+    rendezvous_publish_s: float = number(1, 86_400, "seconds").setting(
+        1800.0, "how often the peer publishes its record there"
     )
 
 
@@ -165,19 +139,15 @@ class DiscoverySettings:
 class CrawlSettings:
     """How this peer fetches. Rules for all members are in the charter."""
 
-    connections: int = setting(56, whole(1, 512), "connections open at once, as in the thesis (5.1)")
-    visits_per_host_max: int = setting(
-        50_000, whole(1, 10_000_000), "fetches from one host in a day; the rest is due the next day"
+    connections: int = whole(1, 512).setting(56, "connections open at once, as in the thesis (5.1)")
+    visits_per_host_max: int = whole(1, 10_000_000).setting(
+        50_000, "fetches from one host in a day; the rest is due the next day"
     )
-    urls_per_host_max: int = setting(
-        1_000_000,
-        whole(1, 1_000_000_000),
-        "URLs of one host that the peer remembers; a trap has endlessly many",
+    urls_per_host_max: int = whole(1, 1_000_000_000).setting(
+        1_000_000, "URLs of one host that the peer remembers; a trap has endlessly many"
     )
-    opt_out: tuple[str, ...] = setting(
-        (),
-        many(line(253, "a host name", r"[^\s/:@]+"), 10_000),
-        "hosts whose owners asked not to be visited; includes all hosts below them",
+    opt_out: tuple[str, ...] = many(line(253, "a host name", r"[^\s/:@]+"), 10_000).setting(
+        (), "hosts whose owners asked not to be visited; includes all hosts below them"
     )
 
 
@@ -185,35 +155,27 @@ class CrawlSettings:
 class CopiesSettings:
     """How copies are kept. Their number is in the charter."""
 
-    acknowledge: str = setting(
+    acknowledge: str = choice("local", "k").setting(
         "local",
-        choice("local", "k"),
         "when a fetched capture counts as stored: when durable here, or at every holder that can be reached",
     )
-    compare_s: float = setting(
-        86_400.0, number(1, 604_800, "seconds"), "how often this peer compares with each other holder"
+    compare_s: float = number(1, 604_800, "seconds").setting(
+        86_400.0, "how often this peer compares with each other holder"
     )
-    departed_s: float = setting(
-        86_400.0,
-        number(1, 2_592_000, "seconds"),
-        "how long a lost peer may be away before the others make new copies of its captures",
+    departed_s: float = number(1, 2_592_000, "seconds").setting(
+        86_400.0, "how long a lost peer may be away before the others make new copies of its captures"
     )
-    low_s: float = setting(
-        900.0,
-        number(1, 86_400, "seconds"),
-        "the same when fewer than two thirds of the copies can be reached",
+    low_s: float = number(1, 86_400, "seconds").setting(
+        900.0, "the same when fewer than two thirds of the copies can be reached"
     )
-    keep_s: float = setting(
-        3_600.0,
-        number(1, 2_592_000, "seconds"),
-        "how long this peer's share must be unchanged before it may delete surplus copies",
+    keep_s: float = number(1, 2_592_000, "seconds").setting(
+        3_600.0, "how long this peer's share must be unchanged before it may delete surplus copies"
     )
-    audit_s: float = setting(
-        3_600.0, number(1, 604_800, "seconds"), "how often the peer asks another holder for proof of a copy"
+    audit_s: float = number(1, 604_800, "seconds").setting(
+        3_600.0, "how often the peer asks another holder for proof of a copy"
     )
-    cross_fetch_share: float = setting(
+    cross_fetch_share: float = number(0, 1, "of the captures").setting(
         0.02,
-        number(0, 1, "of the captures"),
         "share of others' captures that this peer, as the next holder, also asks the origin for, to expose peers that "
         "invent or alter pages. 0 for none, as in tests, where each page is fetched once a day",
     )
@@ -223,15 +185,11 @@ class CopiesSettings:
 class LinksSettings:
     """When the peer carries new links to the peers that are responsible for them."""
 
-    per_peer: int = setting(
-        40,
-        whole(1, 10_000),
-        "average number of waiting links for each peer of the ring that starts a walk; the thesis had ten",
+    per_peer: int = whole(1, 10_000).setting(
+        40, "average number of waiting links for each peer of the ring that starts a walk; the thesis had ten"
     )
-    wait_s: float = setting(
-        600.0,
-        number(0.1, 86_400, "seconds"),
-        "the longest time that a link waits for others before a walk starts",
+    wait_s: float = number(0.1, 86_400, "seconds").setting(
+        600.0, "the longest time that a link waits for others before a walk starts"
     )
 
 
@@ -239,36 +197,29 @@ class LinksSettings:
 class BudgetSettings:
     """What this peer may use of the machine and its line. 0 sets no limit of that kind."""
 
-    disk_gb_max: float = setting(
-        0.0, number(0, 1e6, "GB"), "the most that the archive's WARC files may take, over all slices"
+    disk_gb_max: float = number(0, 1e6, "GB").setting(
+        0.0, "the most that the archive's WARC files may take, over all slices"
     )
-    disk_free_gb_min: float = setting(
-        1.0,
-        number(0.3, 1e6, "GB"),
-        "space left free on the home's disk for everything else; below it nothing is stored",
+    disk_free_gb_min: float = number(0.3, 1e6, "GB").setting(
+        1.0, "space left free on the home's disk for everything else; below it nothing is stored"
     )
-    upload_mbit_per_s_max: float = setting(
+    upload_mbit_per_s_max: float = number(0, 1e5, "Mbit/s").setting(
+        0.0, "the most that copies for others may take of the line; answers to readers are not limited"
+    )
+    download_mbit_per_s_max: float = number(0, 1e5, "Mbit/s").setting(
+        0.0, "the most that crawling and copies from others may take of the line"
+    )
+    month_gb_max: float = number(0, 1e6, "GB").setting(
         0.0,
-        number(0, 1e5, "Mbit/s"),
-        "the most that copies for others may take of the line; answers to readers are not limited",
-    )
-    download_mbit_per_s_max: float = setting(
-        0.0, number(0, 1e5, "Mbit/s"), "the most that crawling and copies from others may take of the line"
-    )
-    month_gb_max: float = setting(
-        0.0,
-        number(0, 1e6, "GB"),
         "both ways together in a month; crawling and copying spread nine tenths of it evenly, the rest is for"
         " readers and the ring",
     )
-    month_day: int = setting(1, whole(1, 28), "day on which the provider's month begins")
-    hours: tuple[Hours, ...] = setting(
-        (),
-        many(hours(), 16),
-        "when crawling and copying may run; none means always. Readers are served all day",
+    month_day: int = whole(1, 28).setting(1, "day on which the provider's month begins")
+    hours: tuple[Hours, ...] = many(hours(), 16).setting(
+        (), "when crawling and copying may run; none means always. Readers are served all day"
     )
-    niceness: int = setting(
-        10, whole(0, 19), "how much the peer gives way to other programs of this machine; 19 is most"
+    niceness: int = whole(0, 19).setting(
+        10, "how much the peer gives way to other programs of this machine; 19 is most"
     )
 
     @property
@@ -291,14 +242,11 @@ class BudgetSettings:
 class ArchiveFilesSettings:
     """How the archive writes its files from now on. It reads all existing files."""
 
-    codec: str = setting(
-        "zstd",
-        choice("zstd", "gzip"),
-        "compression of sealed files: zstd needs less space, every WARC tool reads gzip (.warc.gz)",
+    codec: str = choice("zstd", "gzip").setting(
+        "zstd", "compression of sealed files: zstd needs less space, every WARC tool reads gzip (.warc.gz)"
     )
-    dictionary_kb: int = setting(
+    dictionary_kb: int = whole(0, 1_000, "kB").setting(
         0,
-        whole(0, 1_000, "kB"),
         "size of a dictionary in each sealed file; 110 is usual. It saves space if a few sites have many pages, but"
         " zstd -dc alone no longer reads the file. 0 makes none",
     )
@@ -308,10 +256,8 @@ class ArchiveFilesSettings:
 class LifecycleSettings:
     """How the daemon stops."""
 
-    drain_s: float = setting(
-        8.0,
-        number(0.1, 600, "seconds"),
-        "time to finish open work after the first stop signal; service managers kill after 10 s",
+    drain_s: float = number(0.1, 600, "seconds").setting(
+        8.0, "time to finish open work after the first stop signal; service managers kill after 10 s"
     )
 
 
@@ -319,16 +265,14 @@ class LifecycleSettings:
 class LogSettings:
     """What the peer writes about itself."""
 
-    level: str = setting(
-        "info", choice("debug", "info", "warning", "error"), "the least important lines that are written"
+    level: str = choice("debug", "info", "warning", "error").setting(
+        "info", "the least important lines that are written"
     )
-    format: str = setting(
-        "text", choice("text", "json"), "lines for people, or one JSON object a line for machines"
+    format: str = choice("text", "json").setting(
+        "text", "lines for people, or one JSON object a line for machines"
     )
-    file_bytes_max: int = setting(
-        10_000_000,
-        whole(100_000, 1_000_000_000, "bytes"),
-        "a new log file starts at this size; five are kept",
+    file_bytes_max: int = whole(100_000, 1_000_000_000, "bytes").setting(
+        10_000_000, "a new log file starts at this size; five are kept"
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from herodotus.core import charter as charters
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, shown_network_id
 from herodotus.core.errors import SettingError
-from herodotus.core.settings.fields import setting, whole
+from herodotus.core.settings.fields import whole
 from herodotus.crawl.gear import url_rules
 
 
@@ -109,7 +109,7 @@ def test_charters_that_differ_have_different_ids(one: Charter, other: Charter) -
 def test_a_new_key_with_its_default_leaves_existing_networks_whole() -> None:
     @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
     class LaterCharter(Charter):
-        new_key: int = setting(7, whole(0, 9), "a key of a later release")
+        new_key: int = whole(0, 9).setting(7, "a key of a later release")
 
     before = Charter(name="library", copies=3)
     assert LaterCharter(name="library", copies=3).network_id() == before.network_id()
