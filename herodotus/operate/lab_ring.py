@@ -29,12 +29,12 @@ from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home, NewHome, create_home, read_charter, running_on, wait_released
 from herodotus.home.identity import key_to_pem
 from herodotus.operate.http_questions import NoAnswer, ask
+from herodotus.operate.lab_web import end_process, running_commands
 from herodotus.operate.settings import resolve
 from herodotus.operate.settings.load import Layer
 from herodotus.operate.settings.render import commented_file
 
 PEERS_MAX = 999  # so the last peer's ring port stays below the first peer's portal port
-_GIVE_UP_S = 10.0
 _ASK_PERIOD_S = 0.25
 _END_PERIOD_S = 0.05
 
@@ -53,9 +53,6 @@ class Lab:
 
     peers: tuple[LabPeer, ...]
     web: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {"peers": [asdict(peer) for peer in self.peers], "web": self.web}
 
 
 class NoLab(NotFound):
@@ -111,7 +108,7 @@ class LabDamaged(Misuse):
 
 
 def save(folder: Path, lab: Lab) -> None:
-    write_durably(note_in(folder), json.dumps(lab.to_json(), indent=1).encode())
+    write_durably(note_in(folder), json.dumps(asdict(lab), indent=1).encode())
 
 
 def place(folder: Path, number: int, base_port: int) -> LabPeer:
@@ -146,8 +143,7 @@ def make_home(home: Home, charter: Charter, chosen: Mapping[str, object] = Mappi
 
 
 def is_running(peer: LabPeer) -> bool:
-    running = running_on(Home(Path(peer.home)))
-    return running is not None
+    return running_on(Home(Path(peer.home))) is not None
 
 
 def herodotus(*arguments: str) -> list[str]:
@@ -172,11 +168,7 @@ def give_up(folder: Path, started: Collection[subprocess.Popen[bytes]]) -> None:
     for process in started:
         process.terminate()
     for process in started:
-        try:
-            process.wait(_GIVE_UP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process)
     note_in(folder).unlink(missing_ok=True)
 
 
@@ -260,11 +252,9 @@ def processes_on(homes: Collection[str]) -> dict[int, str]:
         running = running_on(Home(Path(home)))
         if running is not None and running.pid:
             found[running.pid] = home
-    for command in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it ended meanwhile
-            words = [os.fsdecode(word) for word in command.read_bytes().split(b"\0")]
-            if words[1:5] == ["-m", "herodotus", "run", "--home"] and words[5] in homes:
-                found[int(command.parent.name)] = words[5]
+    for pid, words in running_commands():
+        if words[1:5] == ["-m", "herodotus", "run", "--home"] and words[5] in homes:
+            found[pid] = words[5]
     return found
 
 

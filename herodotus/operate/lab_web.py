@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -92,14 +93,15 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
 
 def processes_of(folder: Path) -> list[int]:
     """Webs of the ring in this folder that run now."""
-    found = []
-    log = os.fsencode(log_in(folder))
+    wanted = ["-m", "simnet", "web", "--log", str(log_in(folder))]
+    return [pid for pid, words in running_commands() if words[1:6] == wanted]
+
+
+def running_commands() -> Iterator[tuple[int, list[str]]]:
+    """Of all processes of this machine: their numbers, and the words that they were started with."""
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it ended meanwhile
-            words = command.read_bytes().split(b"\0")
-            if words[1:6] == [b"-m", b"simnet", b"web", b"--log", log]:
-                found.append(int(command.parent.name))
-    return found
+            yield int(command.parent.name), os.fsdecode(command.read_bytes()).split("\0")
 
 
 def end(folder: Path) -> int:

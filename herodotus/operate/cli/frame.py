@@ -6,12 +6,13 @@ unexpected one is a sentence too, with its traceback under `--debug`.
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from io import StringIO
 from math import isnan
+from operator import add, or_, sub
 from pkgutil import iter_modules
 from typing import Any, NoReturn
 
@@ -21,9 +22,9 @@ from rich.console import Console
 from crawler.core.errors import CrawlWorldError
 from herodotus import __version__
 from herodotus.core.errors import HerodotusError, NotFound, WorldFailure
-from herodotus.home.folder import Home, choose_home
+from herodotus.home.folder import Home, HomeMissing, choose_home, running_on
 from herodotus.operate.cli import commands
-from herodotus.operate.cli.printing import escaped, print_json, say, say_text
+from herodotus.operate.cli.printing import escaped, print_json, print_line, say, say_text
 from herodotus.operate.logs import configure
 from herodotus.operate.settings import Effective, Layer, environment_layer, file_layer, resolve
 
@@ -67,8 +68,22 @@ class CommandFrame:
         if self.loudness >= 0:
             self.console.print(escaped(words), markup=False, soft_wrap=True)
 
-    def print_json(self, value: Any) -> None:
-        print_json(value)
+    def show(self, value: Any, lines: Iterable[object] = ()) -> None:
+        """Data: JSON for machines where they asked for it, else its lines for people, if it has any."""
+        if self.is_json:
+            print_json(value)
+            return
+        for line in lines:
+            print_line(line)
+
+    def running_pid(self) -> int:
+        """Of the peer that runs on the home."""
+        if not self.home.exists():
+            raise HomeMissing(self.home)
+        running = running_on(self.home)
+        if running is None or not running.pid:
+            raise NotRunning(self.home)
+        return running.pid
 
     def effective(self, *flags: Layer) -> Effective:
         """The settings in force; without a home yet, the defaults and the environment."""
@@ -85,35 +100,30 @@ class CommandFrame:
 pass_frame = click.make_pass_decorator(CommandFrame, ensure=True)
 
 
-def _note_home(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        context.ensure_object(CommandFrame).home_flag = value
+def _option(*names: str, into: str, merged: Callable[[Any, Any], Any], **more: Any) -> Callable[[Any], Any]:
+    """For the frame's field `into`: merged with what stood before, since an option may stand on both sides of a
+    subcommand."""
+
+    def note(context: click.Context, _parameter: click.Parameter, value: Any) -> None:
+        frame = context.ensure_object(CommandFrame)
+        setattr(frame, into, merged(getattr(frame, into), value))
+
+    return click.option(*names, expose_value=False, callback=note, **more)
 
 
-def _note_verbose(context: click.Context, _parameter: click.Parameter, value: int) -> None:
-    context.ensure_object(CommandFrame).loudness += value
-
-
-def _note_quiet(context: click.Context, _parameter: click.Parameter, value: int) -> None:
-    context.ensure_object(CommandFrame).loudness -= value
-
-
-def _note_debug(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    context.ensure_object(CommandFrame).is_debug |= value
-
-
-def _note_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    context.ensure_object(CommandFrame).is_json |= value
-
-
-_COMMON: list[Callable[[Any], Any]] = [
-    click.option(
-        "--home", metavar="H", expose_value=False, callback=_note_home, help="Home folder of the peer."
+_COMMON = [
+    _option(
+        "--home",
+        into="home_flag",
+        merged=lambda before, value: before if value is None else value,
+        metavar="H",
+        help="Home folder of the peer.",
     ),
-    click.option("-v", "--verbose", count=True, expose_value=False, callback=_note_verbose, help="Say more."),
-    click.option("-q", "--quiet", count=True, expose_value=False, callback=_note_quiet, help="Say less."),
-    click.option("--debug", is_flag=True, expose_value=False, callback=_note_debug, help="Show tracebacks."),
+    _option("-v", "--verbose", into="loudness", merged=add, count=True, help="Say more."),
+    _option("-q", "--quiet", into="loudness", merged=sub, count=True, help="Say less."),
+    _option("--debug", into="is_debug", merged=or_, is_flag=True, help="Show tracebacks."),
 ]
+_json_option = _option("--json", into="is_json", merged=or_, is_flag=True, help="Print JSON for machines.")
 
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,11 +140,6 @@ def framed(*, json: bool = False) -> Callable[[Callable[..., Any]], Callable[...
         return common_options(_json_option(work) if json else work)
 
     return on_frame
-
-
-_json_option = click.option(
-    "--json", is_flag=True, expose_value=False, callback=_note_json, help="Print JSON for machines."
-)
 
 
 def _cause(error: BaseException) -> BaseException:

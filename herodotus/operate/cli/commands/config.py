@@ -1,7 +1,6 @@
 """Which settings are in force, and where did each come from? `config show`."""
 
 from herodotus.operate.cli.frame import CommandFrame, common_options, framed, main
-from herodotus.operate.cli.printing import print_line
 from herodotus.operate.settings.render import effective_rows
 
 
@@ -19,10 +18,9 @@ def show(frame: CommandFrame) -> None:
     Later wins: default, preset, config.toml, environment HERODOTUS_SECTION_NAME, flag.
     """
     rows = effective_rows(frame.effective())
-    if frame.is_json:
-        frame.print_json({key: {"value": value, "origin": origin} for key, value, origin in rows})
-        return
     width_key = max(len(key) for key, _, _ in rows)
     width_value = min(40, max(len(value) for _, value, _ in rows))
-    for key, value, origin in rows:
-        print_line(f"{key:<{width_key}} = {value:<{width_value}}  # {origin}")
+    frame.show(
+        {key: {"value": value, "origin": origin} for key, value, origin in rows},
+        (f"{key:<{width_key}} = {value:<{width_value}}  # {origin}" for key, value, origin in rows),
+    )

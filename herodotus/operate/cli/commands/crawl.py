@@ -165,8 +165,7 @@ def _hand_over(
     found = order_running_peer(frame, Begin(urls=tuple(wanted)))
     if found is None:
         raise RunningPeerCrawls(home=frame.home.quoted)
-    if frame.is_json:
-        frame.print_json({"ended": "handed over", **found})
+    frame.show({"ended": "handed over", **found})
     frame.say(f"given to the running peer: {found['urls']} URLs, {found['new']} of them new to it")
 
 
@@ -265,7 +264,7 @@ def _tell(frame: CommandFrame, found: Mapping[str, Any]) -> None:
     from herodotus.operate.cli.crawl_text import crawl_lines
 
     if frame.is_json:
-        frame.print_json(found)
+        frame.show(found)
     else:
         resume = f"herodotus crawl --resume --home {frame.home.quoted}"
         for line in crawl_lines(found, resume):

@@ -6,9 +6,8 @@ import click
 
 from herodotus.core.errors import WorldFailure
 from herodotus.core.orders import Drain, Stay
-from herodotus.home.folder import HomeMissing, running_on
 from herodotus.operate.cli.commands.stop import end_process
-from herodotus.operate.cli.frame import SECONDS, CommandFrame, NotRunning, framed, main
+from herodotus.operate.cli.frame import SECONDS, CommandFrame, framed, main
 
 _ENDS_WITHIN_S = 30.0
 
@@ -42,16 +41,11 @@ def drain(frame: CommandFrame, wait_s: float | None, cancel: bool) -> None:
     from herodotus.copies.hand_over import others
     from herodotus.operate.order_socket import ask_at_door
 
-    if not frame.home.exists():
-        raise HomeMissing(frame.home)
-    running = running_on(frame.home)
-    if running is None or not running.pid:
-        raise NotRunning(frame.home)
+    pid = frame.running_pid()
     if cancel:
         facts = ask_at_door(frame.home, Stay(), frame.say).facts
         frame.say("the peer stays" if facts["was_draining"] else "it was not leaving")
-        if frame.is_json:
-            frame.print_json(facts)
+        frame.show(facts)
         return
     facts = ask_at_door(frame.home, Drain(wait_s=wait_s), _once(frame)).facts
     if not facts["is_over"] and wait_s:
@@ -60,9 +54,8 @@ def drain(frame: CommandFrame, wait_s: float | None, cancel: bool) -> None:
         frame.say(
             f"everything it held is with {others(facts['peers'])}" if facts["peers"] else "it held nothing"
         )
-        end_process(frame, running.pid, _ENDS_WITHIN_S)
-    if frame.is_json:
-        frame.print_json(facts)
+        end_process(frame, pid, _ENDS_WITHIN_S)
+    frame.show(facts)
 
 
 def _once(frame: CommandFrame) -> Callable[[str], None]:

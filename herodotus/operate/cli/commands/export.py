@@ -58,8 +58,8 @@ def export(
                 "a running peer writes files, not your stdout: name a file, or stop the peer"
             )
         report = _export_to_stdout(archive.folder, order) if is_to_stdout else archive.perform(order).facts
-    if frame.is_json and not is_to_stdout:
-        frame.print_json(report)
+    if not is_to_stdout:
+        frame.show(report)
     if not report["captures"] and not report["skipped"]:
         say("no capture matches: no file was written")
         sys.exit(NOT_FOUND)

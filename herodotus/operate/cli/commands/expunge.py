@@ -7,7 +7,7 @@ from herodotus.home.clock import unix_seconds
 from herodotus.operate.cli.archive_access import archive_access
 from herodotus.operate.cli.console import parse_moment
 from herodotus.operate.cli.frame import CommandFrame, framed, main
-from herodotus.operate.cli.printing import print_line, say
+from herodotus.operate.cli.printing import say
 
 
 @main.command()
@@ -42,9 +42,6 @@ def expunge(frame: CommandFrame, days: int | None, before: str | None, dry_run: 
         if not (dry_run or yes):
             click.confirm("Delete versions that newer ones follow, for good?", abort=True, err=True)
         found = archive.perform(Expunge(before_s=before_s, is_rehearsal=dry_run)).facts
-    if frame.is_json:
-        frame.print_json(found)
-    elif dry_run:
-        for version in found["first"]:
-            print_line(f"{version['date']}  {version['url']}")
+    first = found["first"] if dry_run else ()
+    frame.show(found, (f"{version['date']}  {version['url']}" for version in first))
     say(f"{found['captures']} captures {'would be' if dry_run else 'were'} deleted")

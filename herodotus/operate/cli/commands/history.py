@@ -1,13 +1,14 @@
 """When was an address archived? `history`."""
 
 import sys
+from typing import Any
 
 import click
 
 from herodotus.core.orders import History
 from herodotus.operate.cli.archive_access import NOT_FOUND, archive_access
 from herodotus.operate.cli.frame import CommandFrame, framed, main
-from herodotus.operate.cli.printing import print_line, say
+from herodotus.operate.cli.printing import say
 
 
 @main.command()
@@ -21,11 +22,10 @@ def history(frame: CommandFrame, url: str, peer: str | None) -> None:
     if not versions:
         say(f"{url} is not in the archive")
         sys.exit(NOT_FOUND)
-    if frame.is_json:
-        frame.print_json(versions)
-        return
-    for version in versions:
-        visits, last_seen = version.get("visits"), version.get("last_seen")
-        unchanged = f"  unchanged {visits}x until {last_seen}" if visits else ""
-        line = f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}"
-        print_line(line)
+    frame.show(versions, map(_line, versions))
+
+
+def _line(version: dict[str, Any]) -> str:
+    visits, last_seen = version.get("visits"), version.get("last_seen")
+    unchanged = f"  unchanged {visits}x until {last_seen}" if visits else ""
+    return f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}"

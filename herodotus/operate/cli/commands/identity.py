@@ -12,7 +12,7 @@ from herodotus.home.folder import open_home
 from herodotus.home.identity import key_to_pem, peer_id, public_pem, shown_peer_id
 from herodotus.operate.cli.choices import unlocked_key
 from herodotus.operate.cli.frame import CommandFrame, common_options, framed, main
-from herodotus.operate.cli.printing import print_line, print_text
+from herodotus.operate.cli.printing import print_text
 
 
 @main.group()
@@ -32,10 +32,7 @@ def identity_show(frame: CommandFrame) -> None:
     """Print the peer's id in a form that people can compare."""
     key, _ = _own_key(frame)
     shown = shown_peer_id(peer_id(key.public_key()))
-    if frame.is_json:
-        frame.print_json({"peer_id": shown, "public_key": key.public_key().public_bytes_raw().hex()})
-    else:
-        print_line(shown)
+    frame.show({"peer_id": shown, "public_key": key.public_key().public_bytes_raw().hex()}, [shown])
 
 
 @identity.command("export")
@@ -74,16 +71,12 @@ def identity_rotate(frame: CommandFrame) -> None:
     """
     from herodotus.home.rotation import rotate  # with what a ring is told
 
-    open_home(frame.home)
-    _, secret = unlocked_key(frame.home.key)
+    _, secret = _own_key(frame)
     rotation = rotate(frame.home, secret, now_s=int(unix_seconds()))
     old, new = (shown_peer_id(peer_id(key.public_key())) for key in (rotation.old, rotation.new))
-    if frame.is_json:
-        frame.print_json({"old": old, "new": new, "record": rotation.fingerprint})
-        return
-    print_line(f"old  {old}")
-    print_line(f"new  {new}")
-    if rotation.record is None:
+    lines = [f"old  {old}", f"new  {new}"]
+    if rotation.record is not None:
+        lines.append(f"record signed by both keys  {rotation.fingerprint}")
+    frame.show({"old": old, "new": new, "record": rotation.fingerprint}, lines)
+    if rotation.record is None and not frame.is_json:
         frame.say("This peer was never in a ring, so no peer needs to learn of the change.")
-    else:
-        print_line(f"record signed by both keys  {rotation.fingerprint}")

@@ -39,8 +39,7 @@ def import_(frame: CommandFrame, resume_at: int | None, files: tuple[Path, ...])
     with archive_access(frame, stores=True) as archive:
         reports = archive.perform(Import(files=paths, resume_at=resume_at)).facts
     reports = [{**report, "file": str(path)} for path, report in zip(files, reports, strict=True)]
-    if frame.is_json:
-        frame.print_json(reports)
+    frame.show(reports)
     for report in reports:
         for problem in report["problems"]:
             say(f"{report['file']} at byte {problem['offset']}: {problem['reason']}")

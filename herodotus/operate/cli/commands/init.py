@@ -54,15 +54,8 @@ def init(
     )
     create_home(frame.home, content)
     shown, network_id = shown_peer_id(peer_id(key.public_key())), shown_network_id(charter.network_id())
-    if frame.is_json:
-        frame.print_json(
-            {
-                "home": str(frame.home.path),
-                "peer_id": shown,
-                "network": charter.name,
-                "network_id": network_id,
-            }
-        )
+    facts = {"home": str(frame.home.path), "peer_id": shown, "network": charter.name}
+    frame.show({**facts, "network_id": network_id})
     frame.say(f"home     {frame.home.path}")
     frame.say(f"peer     {shown}")
     frame.say(f"network  {charter.name} ({network_id})")

@@ -22,7 +22,6 @@ def pause(frame: CommandFrame) -> None:
 
 
 def tell_state(frame: CommandFrame, words: str) -> None:
-    if frame.is_json:
-        frame.print_json({"state": "paused" if frame.home.paused.exists() else "crawling"})
-    else:
+    frame.show({"state": "paused" if frame.home.paused.exists() else "crawling"})
+    if not frame.is_json:
         frame.say(words)

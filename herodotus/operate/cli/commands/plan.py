@@ -44,7 +44,7 @@ def plan_command(frame: CommandFrame, /, **given: float | None) -> None:
     is_thesis = assumptions == Assumptions()
     if frame.is_json:
         thesis = {"thesis": dict(THESIS), "slips": list(SLIPS)} if is_thesis else {}
-        frame.print_json({"assumptions": asdict(assumptions), "plan": found, **thesis})
+        frame.show({"assumptions": asdict(assumptions), "plan": found, **thesis})
         return
     rows = [("", "here", "thesis")] if is_thesis else [("", "here", "")]
     for name, value in found.items():

@@ -14,7 +14,7 @@ from herodotus.home.removed import Removals, read_removed
 from herodotus.home.seeds import remove_seeds, seeds_of
 from herodotus.operate.cli.archive_access import archive_access
 from herodotus.operate.cli.frame import CommandFrame, framed, main
-from herodotus.operate.cli.printing import print_line, say
+from herodotus.operate.cli.printing import say
 
 
 @main.command()
@@ -63,8 +63,7 @@ def remove(
             )
         order = Remove(urls=urls, hosts=hosts, is_erased=erase, is_forgotten=forget)
         report = archive.perform(order).facts
-        if frame.is_json:
-            frame.print_json(report)
+        frame.show(report)
         for name in report["unknown"]:
             say(f"{name} had not been removed")
         if forget:
@@ -101,14 +100,11 @@ def _hosts(names: tuple[str, ...]) -> tuple[str, ...]:
 def _list(frame: CommandFrame) -> None:
     found = read_removed(frame.home.state)
     rows = [("host", one) for one in found.hosts] + [("url", one) for one in found.urls]
-    if frame.is_json:
-        frame.print_json(
-            [{"kind": kind, "name": one.name, "removed": _date(one.removed)} for kind, one in rows]
-        )
-        return
-    for kind, one in rows:
-        print_line(f"{_date(one.removed)}  {kind:<4}  {one.name}")
-    if not rows:
+    frame.show(
+        [{"kind": kind, "name": one.name, "removed": _date(one.removed)} for kind, one in rows],
+        (f"{_date(one.removed)}  {kind:<4}  {one.name}" for kind, one in rows),
+    )
+    if not rows and not frame.is_json:
         say("nothing was removed")
 
 

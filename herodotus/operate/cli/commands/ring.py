@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from subprocess import Popen
@@ -21,7 +21,6 @@ from herodotus.home.seeds import add_seeds
 from herodotus.operate import lab_ring, lab_web
 from herodotus.operate.cli.choices import BUILT_IN_CHARTERS, chosen_charter
 from herodotus.operate.cli.frame import SECONDS, CommandFrame, framed, main
-from herodotus.operate.cli.printing import print_line
 from herodotus.operate.lab_ring import Lab, LabPeer
 
 _IDEAL_S = 180.0
@@ -154,13 +153,10 @@ def up(
         undo.pop_all()
     lab = Lab(peers=tuple(map(_with_pid, peers)), web=control)
     lab_ring.save(folder, lab)
-    if frame.is_json:
-        frame.print_json(lab.to_json())
-        return
-    for peer in lab.peers:
-        print_line(f"{peer.peer}  {peer.http}/  pid {peer.pid}")
+    lines = [f"{peer.peer}  {peer.http}/  pid {peer.pid}" for peer in lab.peers]
     if control is not None:
-        print_line(f"web   {control}  log {lab_web.log_in(folder)}")
+        lines.append(f"web   {control}  log {lab_web.log_in(folder)}")
+    frame.show(asdict(lab), lines)
 
 
 def _seed(home: Home, urls: list[str], now_s: float) -> None:
@@ -214,7 +210,7 @@ def _start(peer: LabPeer, join: str | None) -> Popen[bytes]:
 
 def _with_pid(peer: LabPeer) -> LabPeer:
     running = running_on(Home(Path(peer.home)))
-    return LabPeer(home=peer.home, peer=peer.peer, http=peer.http, pid=running.pid if running else 0)
+    return replace(peer, pid=running.pid if running else 0)
 
 
 def _wait(
@@ -245,19 +241,13 @@ def _advance(bar: Progress, task: int, ideal: int) -> None:
 def ring_status(frame: CommandFrame, folder: Path) -> None:
     """Show each peer of the ring and how it sees the ring."""
     lab = lab_ring.load(folder.absolute())
-    rows = [
-        (number, peer, lab_ring.ring_view(peer) if lab_ring.is_running(peer) else None)
-        for number, peer in enumerate(lab.peers)
-    ]
-    if frame.is_json:
-        shown = [
-            {"home": peer.home, "peer": peer.peer, "http": peer.http, "ring": view} for _, peer, view in rows
-        ]
-        frame.print_json({"peers": shown, "web": lab.web})
-        return
-    for number, peer, view in rows:
+    shown, lines = [], []
+    for number, peer in enumerate(lab.peers):
+        view = lab_ring.ring_view(peer) if lab_ring.is_running(peer) else None
+        shown.append({"home": peer.home, "peer": peer.peer, "http": peer.http, "ring": view})
         state = "down" if view is None else f"members {view.get('members')}  ideal {view.get('ideal')}"
-        print_line(f"{number:>3}  {peer.peer}  {peer.http}/  {state}")
+        lines.append(f"{number:>3}  {peer.peer}  {peer.http}/  {state}")
+    frame.show({"peers": shown, "web": lab.web}, lines)
 
 
 @ring.command()

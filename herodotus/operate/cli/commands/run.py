@@ -17,7 +17,6 @@ from herodotus.home.seeds import add_seeds
 from herodotus.operate.cli.choices import chosen_charter, unlocked_key
 from herodotus.operate.cli.commands.crawl import checked_seeds
 from herodotus.operate.cli.frame import CommandFrame, framed, main
-from herodotus.operate.cli.printing import print_line
 from herodotus.operate.settings.load import text_layer, with_http_beside_ring
 
 
@@ -133,7 +132,4 @@ def _announce(frame: CommandFrame, ready_fd: int | None, status: PeerStatus) -> 
     if ready_fd is not None:
         with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w", closefd=ready_fd > 2) as channel:
             channel.write(json.dumps(facts) + "\n")  # the starter may have left; the peer serves anyway
-    if frame.is_json:
-        frame.print_json(facts)
-    else:
-        print_line(f"ready: {status.http}/ (peer {status.peer_id[:14]}, Ctrl-C stops)")
+    frame.show(facts, [f"ready: {status.http}/ (peer {status.peer_id[:14]}, Ctrl-C stops)"])

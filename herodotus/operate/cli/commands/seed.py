@@ -13,7 +13,6 @@ from herodotus.home.folder import open_home
 from herodotus.home.seeds import SEEDS_MAX, add_seeds, remove_seeds, seeds_of
 from herodotus.operate.cli.commands.crawl import checked_seeds
 from herodotus.operate.cli.frame import CommandFrame, framed, main
-from herodotus.operate.cli.printing import print_line
 
 FILE_CHARACTERS_MAX = 64 * 2**20
 SEEDS_TOLD_AT_ONCE = 200  # of at most some 2,000 characters each: an order may have 1 MB
@@ -60,7 +59,7 @@ def add(frame: CommandFrame, urls: tuple[str, ...], file: str | None) -> None:
     new = add_seeds(frame.home.path, wanted, now=unix_seconds())
     _tell_running_peer(frame, new)
     if frame.is_json:
-        frame.print_json({"added": new, "known": len(set(wanted)) - len(new)})
+        frame.show({"added": new, "known": len(set(wanted)) - len(new)})
         return
     for url in new:
         frame.say(f"added {url}")
@@ -88,15 +87,9 @@ def list_(frame: CommandFrame) -> None:
     """Print the seeds, one a line."""
     open_home(frame.home)
     seeds = seeds_of(frame.home.path)
-    if frame.is_json:
-        shown = [
-            {"url": one.url, "added": datetime.fromtimestamp(one.added, UTC).isoformat()} for one in seeds
-        ]
-        frame.print_json(shown)
-        return
-    for one in seeds:
-        print_line(one.url)
-    if not seeds:
+    shown = [{"url": one.url, "added": datetime.fromtimestamp(one.added, UTC).isoformat()} for one in seeds]
+    frame.show(shown, (one.url for one in seeds))
+    if not seeds and not frame.is_json:
         frame.say("no seeds yet: `herodotus seed add URL` keeps one")
 
 

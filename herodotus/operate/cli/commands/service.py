@@ -7,7 +7,7 @@ import click
 from herodotus.core.service_unit import ServicePlan, is_unchanged, unit_text
 from herodotus.home.folder import open_home
 from herodotus.operate.cli.frame import CommandFrame, common_options, framed, main
-from herodotus.operate.cli.printing import print_line, print_text
+from herodotus.operate.cli.printing import print_text
 from herodotus.operate.service import (
     NotInstalled,
     check_manager,
@@ -148,10 +148,7 @@ def status(frame: CommandFrame, name: str) -> None:
         "result": facts.get("Result", ""),
         "says": facts.get("StatusText", ""),
     }
-    if frame.is_json:
-        frame.print_json(shown)
-    else:
-        for key, value in shown.items():
-            words = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
-            print_line(f"{key:<15} {words}")
+    words = {True: "yes", False: "no"}
+    lines = ((key, words[value] if isinstance(value, bool) else value) for key, value in shown.items())
+    frame.show(shown, (f"{key:<15} {value}" for key, value in lines))
     sys.exit(0 if is_active else 1)

@@ -75,7 +75,7 @@ def _show(
     frame: CommandFrame, facts: dict[str, Any], previous: dict[str, Any] | None, log: Path | None
 ) -> None:
     if frame.is_json:
-        frame.print_json(facts)
+        frame.show(facts)
         return
     tail = log_tail(log)[-_LOG_LINES:] if log is not None else []
     lines = ["", "the log's last lines", *map(harmless, tail)] if tail else []

@@ -9,8 +9,8 @@ import click
 
 from herodotus.core.errors import WorldFailure
 from herodotus.core.orders import HandOver
-from herodotus.home.folder import Home, HomeMissing, running_on, wait_released
-from herodotus.operate.cli.frame import SECONDS, CommandFrame, NotRunning, framed, main
+from herodotus.home.folder import Home, wait_released
+from herodotus.operate.cli.frame import SECONDS, CommandFrame, framed, main
 
 
 class StillRunning(WorldFailure):
@@ -54,14 +54,10 @@ class NotOurs(WorldFailure):
 @framed()
 def stop(frame: CommandFrame, force: bool, wait_s: float, hand_over_s: float | None) -> None:
     """Stop the peer of this home and wait until it is gone."""
-    if not frame.home.exists():
-        raise HomeMissing(frame.home)
-    running = running_on(frame.home)
-    if running is None or not running.pid:
-        raise NotRunning(frame.home)
+    pid = frame.running_pid()
     if hand_over_s is not None:
         _hand_over(frame, hand_over_s)
-    end_process(frame, running.pid, wait_s, force=force)
+    end_process(frame, pid, wait_s, force=force)
 
 
 def end_process(frame: CommandFrame, pid: int, wait_s: float, *, force: bool = False) -> None:

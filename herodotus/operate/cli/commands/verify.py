@@ -17,8 +17,7 @@ def verify(frame: CommandFrame, repair: bool) -> None:
     """Read every byte of the archive and check it against its digests and the index."""
     with archive_access(frame) as archive:
         found = archive.perform(Verify(repair=repair)).facts
-    if frame.is_json:
-        frame.print_json(found)
+    frame.show(found)
     for damage in found["damage"]:
         say(f"{damage['path']} at byte {damage['offset']}: {damage['reason']}")
     for name in found["foreign"]:

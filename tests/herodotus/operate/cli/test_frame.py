@@ -14,7 +14,7 @@ from herodotus.operate.cli.frame import CommandFrame, _sentence
 
 def test_json_of_a_strange_peer_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     said = {"nickname": "\x1b[2J\x9b31m\u202e\x7f\U000e0001 Grüße", "half a character": "\ud800"}
-    CommandFrame().print_json(said)
+    CommandFrame(is_json=True).show(said)
     out = capsys.readouterr().out
     assert out.removesuffix("\n").isprintable()
     assert "Grüße" in out
