@@ -5,7 +5,7 @@ problem+json for machines.
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -16,7 +16,7 @@ from herodotus.core.replay import NEWER_MARK, Flag, HolderNote, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, Headers, accepts, document, finished, html, moved, problem
 from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError
-from herodotus.portal.cdx import format_rows, parse_question, ranges_of, variants
+from herodotus.portal.cdx import format_rows, parse_question, ranges_around, variants
 from herodotus.portal.histories import history_json, history_page
 from herodotus.portal.memento import (
     Places,
@@ -99,6 +99,22 @@ async def tried(work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Ans
         return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, sentence, headers=headers)
 
 
+def listed_by(target: WebTarget) -> tuple[str, tuple[tuple[bytes, bytes], ...]]:
+    """The address that the listed ones begin with, or whose host they are of, and where those lie."""
+    prefix = spellings(target.url.removeprefix("*."))[0]
+    return prefix, ranges_around((prefix,), "domain" if target.url.startswith("*.") else "prefix")
+
+
+def listing(prefix: str, urls: Sequence[str], *, is_whole: bool, is_json: bool, **facts: bool) -> Answer:
+    """The first of them, and the way to the rest; `facts` are more to be told to programs."""
+    if is_json:
+        return document({"prefix": prefix, "urls": urls[:LISTED_MAX], "is_whole": is_whole, **facts})
+    query = f"{header_url(prefix).replace('&', '%26')}*&collapse=urlkey&fl=original"
+    following = None if is_whole else f"/cdx/search/cdx?url={query}"
+    status = HTTPStatus.OK if urls else HTTPStatus.NOT_FOUND
+    return html(listing_page(prefix, urls[:LISTED_MAX], following), status)
+
+
 class ArchivePages:
     def __init__(
         self,
@@ -167,12 +183,9 @@ class ArchivePages:
             return moved("/", HTTPStatus.SEE_OTHER)
         if given.endswith("*"):
             return moved(f"/web/*/{header_url(given)}", headers={"Cache-Control": "no-store"})
-        url = await self._held_spelling(spellings(given))
+        urls = spellings(given)
+        url = (await self._shelf.held(urls) or urls)[0]
         return moved(f"/web/*/{header_url(url)}", HTTPStatus.MOVED_PERMANENTLY, _BRIEF)
-
-    async def _held_spelling(self, urls: tuple[str, ...]) -> str:
-        held = await self._shelf.held(urls)
-        return held[0] if held else urls[0]
 
     async def _versions(self, url: str, moment: Moment | None = None) -> tuple[str, list[Version]]:
         """Of the first spelling that has captures."""
@@ -199,19 +212,9 @@ class ArchivePages:
         )
 
     async def _listing(self, asked: Asked, target: WebTarget) -> Answer:
-        prefix = spellings(target.url.removeprefix("*."))[0]
-        match = "domain" if target.url.startswith("*.") else "prefix"
-        ranges = tuple(sorted({pair for one in variants(prefix) for pair in ranges_of(one, match)}))
+        prefix, ranges = listed_by(target)
         urls = await self._shelf.addresses(ranges, LISTED_MAX + 1)
-        following = None
-        if len(urls) > LISTED_MAX:
-            following = (
-                f"/cdx/search/cdx?url={header_url(prefix).replace('&', '%26')}*&collapse=urlkey&fl=original"
-            )
-        if wants_json(asked.request):
-            return document({"prefix": prefix, "urls": urls[:LISTED_MAX], "is_whole": following is None})
-        status = HTTPStatus.OK if urls else HTTPStatus.NOT_FOUND
-        return html(listing_page(prefix, urls[:LISTED_MAX], following), status)
+        return listing(prefix, urls, is_whole=len(urls) <= LISTED_MAX, is_json=wants_json(asked.request))
 
     async def _not_here(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer | None:
         """The answer of the responsible peers, or the way to them."""
@@ -230,8 +233,8 @@ class ArchivePages:
         site = "/".join(url.split("/", 3)[:3]) + "/"
         neighbours: list[str] = []
         for place in dict.fromkeys((folder, site)):
-            ranges = tuple(sorted({pair for one in variants(place) for pair in ranges_of(one, "prefix")}))
-            neighbours = [one for one in await self._shelf.addresses(ranges, NEARBY_MAX) if one not in held]
+            near = await self._shelf.addresses(ranges_around((place,), "prefix"), NEARBY_MAX)
+            neighbours = [one for one in near if one not in held]
             if neighbours:
                 break
         listing = f"/web/*/{header_url(site)}*"

@@ -4,8 +4,6 @@ Here a question is read and rows are chosen, thinned and written; which captures
 One question gives a bounded number of rows and says, if it is asked to, how to continue.
 """
 
-import base64
-import binascii
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +19,7 @@ from herodotus.core.index_rows import ADDRESS, address_key, after
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.memento import header_url
 from herodotus.portal.targets import BadQuestionError, Moment, parse_moment, spellings
+from herodotus.portal.tokens import bytes_of_token, counted, token_of_key, uncounted
 from herodotus.store import Version
 
 FIELDS = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length")
@@ -31,7 +30,6 @@ PAGE_ADDRESSES = 1_000
 PAGES_MAX = 2_000
 """More are not counted: longer lists are read by resume keys."""
 NO_PAGE = "there are fewer pages"  # an error, by which clients know that they have them all
-_SHORT_PARTS_TOLD_MAX = 9_999
 _FILTERS_MAX = 8
 _PATTERN_CHARS_MAX = 200
 _MATCHED_CHARS_MAX = 512
@@ -219,8 +217,7 @@ def _places(url: str, match: str) -> tuple[tuple[str, ...], tuple[tuple[bytes, b
         return tuple(dict.fromkeys(one for text in spelled for one in variants(text))), ()
     if match not in ("prefix", "host", "domain"):
         raise BadQuestionError(f"matchType={match[:40]!r}: there are exact, prefix, host and domain")
-    ranges = {pair for text in spelled for one in variants(text) for pair in ranges_of(one, match)}
-    return (), tuple(sorted(ranges))
+    return (), ranges_around(spelled, match)
 
 
 def variants(url: str) -> tuple[str, ...]:
@@ -229,6 +226,11 @@ def variants(url: str) -> tuple[str, ...]:
     bare = rest.removeprefix("www.")
     hosts = (rest, f"www.{bare}" if rest == bare and not re.match(r"[\d.\[]+(?:[:/]|$)", bare) else bare)
     return tuple(dict.fromkeys(f"{scheme}://{one}" for one in hosts for scheme in ("http", "https")))
+
+
+def ranges_around(urls: Iterable[str], match: str) -> tuple[tuple[bytes, bytes], ...]:
+    """Of the list of addresses, in order: whatever has one of the URLs before it in any variant."""
+    return tuple(sorted({pair for url in urls for one in variants(url) for pair in ranges_of(one, match)}))
 
 
 def ranges_of(url: str, match: str) -> list[tuple[bytes, bytes]]:
@@ -348,17 +350,13 @@ def end_of_part(rows: Sequence[P], limit: int, place: Callable[[P], object]) -> 
 
 
 def encode_resume_key(at: tuple[bytes, int], short_parts: int = 0) -> str:
-    key = base64.urlsafe_b64encode(at[1].to_bytes(4, "big") + at[0]).decode()
-    return f"{key}.{min(short_parts, _SHORT_PARTS_TOLD_MAX)}" if short_parts else key
+    return counted(token_of_key(at[1].to_bytes(4, "big") + at[0]), short_parts)
 
 
 def decode_resume_key(text: str) -> tuple[tuple[bytes, int], int]:
     """The place, and how many parts before it were cut short."""
-    key, _, count = text.partition(".")
-    try:
-        data = base64.b64decode(key.encode(), altchars=b"-_", validate=True)
-    except (ValueError, binascii.Error):
-        data = b""
-    if len(data) < 5 or (count and not re.fullmatch(r"[0-9]{1,4}", count)):
+    key, short_parts = uncounted(text)
+    data = bytes_of_token(key)
+    if len(data) < 5:
         raise BadQuestionError("resumeKey: this archive did not give this key")
-    return (data[4:], int.from_bytes(data[:4], "big")), int(count or 0)
+    return (data[4:], int.from_bytes(data[:4], "big")), short_parts

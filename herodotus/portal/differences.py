@@ -117,17 +117,10 @@ def parse_diff_target(target: str) -> DiffTarget:
 
 def _page(catalogue: Catalogue, url: str, old_s: int, new_s: int, *, is_inline: bool) -> str | None:
     """In one go, as two captures of many megabytes should not wait for another turn; None where one is damaged."""
-    captures = _read(catalogue, url, old_s, new_s)
-    return None if captures is None else diff_page(compare(url, *captures), is_inline=is_inline)
-
-
-def _read(
-    catalogue: Catalogue, url: str, old_s: int, new_s: int
-) -> tuple[StoredCapture, StoredCapture] | None:
     old, new = catalogue.newest(url, old_s), catalogue.newest(url, new_s)
     if old is None or new is None or (old.time_s, new.time_s) != (old_s, new_s):
         return None
-    return old, new
+    return diff_page(compare(url, old, new), is_inline=is_inline)
 
 
 def compare(url: str, old: StoredCapture, new: StoredCapture) -> TextComparison:

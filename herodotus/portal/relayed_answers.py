@@ -20,8 +20,6 @@ from herodotus.core.replay import (
     Flag,
     MediaType,
     ReplayContext,
-    frame_headers,
-    frame_html,
     isolation_headers,
     media_type,
     replay_status,
@@ -32,6 +30,7 @@ from herodotus.portal.answer import PAGE_HEADERS, PUBLIC, Answer, html, moved
 from herodotus.portal.cdx import variants
 from herodotus.portal.histories import history_page
 from herodotus.portal.memento import Places, header_url, history_links, memento_links, memento_path
+from herodotus.portal.replay import frame_answer
 from herodotus.portal.targets import BadQuestionError, http_date, parse_http_date, spellings
 from herodotus.store import Version
 
@@ -231,20 +230,15 @@ def is_page(answer: Answer) -> bool:
 
 
 def framed(answer: Answer, asked: MementoAsked, adopting: Adopting, inner_origin: str) -> Answer:
-    """Our page around a capture of another peer's: what is shown in its frame is asked for by itself."""
+    """As `frame_answer`, of another peer's capture."""
     context = asked.context(adopting, media_type([]))
     moments = {word: time_s for word, time_s in _moments(answer).items() if time_s != asked.time_s}
     dates = {word: format_digits(time_s) for word, time_s in moments.items()}
     facts = BannerFacts(
         first=dates.get("first"), previous=dates.get("prev"), next=dates.get("next"), last=dates.get("last")
     )
-    headers = frame_headers(context, inner_origin) | {
-        "Memento-Datetime": http_date(asked.time_s or 0),
-        "Link": _links(answer, asked, adopting),
-        "Cache-Control": f"public, max-age={_MEMENTO_AGE_S}",
-    }
-    body = frame_html(context, facts, inner_origin)
-    return Answer(content_type="text/html; charset=utf-8", body=body, headers=headers)
+    links = _links(answer, asked, adopting)
+    return frame_answer(context, facts, inner_origin, asked.time_s or 0, links)
 
 
 # -- rows, records, words ---------------------------------------------------------------------------------

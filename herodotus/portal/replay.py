@@ -172,7 +172,9 @@ _WINDOWS = (Flag.PAGE, Flag.FRAME, Flag.MAIN, Flag.EMBEDDED)
 def replay_answer(replay: Replay) -> Answer:
     """Takes as long as rewriting the body does."""
     if replay.flag is Flag.PAGE and replay.has_banner and replay.fills_window and _is_page(replay.capture):
-        return _frame_answer(replay)
+        links = links_of(replay.chosen, replay.portal_origin or "")
+        context = _plain_context(replay, NO_TYPE)
+        return frame_answer(context, _facts(replay), replay.inner_origin, replay.capture.time_s, links)
     capture, flag = replay.capture, replay.flag
     shown = _shown(replay)
     context = _plain_context(replay, shown.media)
@@ -276,14 +278,16 @@ def _is_page(capture: StoredCapture) -> bool:
     return media.is_document or media.essence == "text/plain"
 
 
-def _frame_answer(replay: Replay) -> Answer:
-    context = _plain_context(replay, NO_TYPE)
-    headers = frame_headers(context, replay.inner_origin) | {
-        "Memento-Datetime": http_date(replay.capture.time_s),
-        "Link": links_of(replay.chosen, replay.portal_origin or ""),
+def frame_answer(
+    context: ReplayContext, facts: BannerFacts, inner_origin: str, time_s: int, links: str
+) -> Answer:
+    """Our page around a capture: what is shown in its frame is asked for by itself."""
+    headers = frame_headers(context, inner_origin) | {
+        "Memento-Datetime": http_date(time_s),
+        "Link": links,
         "Cache-Control": f"public, max-age={_PAGE_AGE_S}",
     }
-    body = frame_html(context, _facts(replay), replay.inner_origin)
+    body = frame_html(context, facts, inner_origin)
     return Answer(content_type="text/html; charset=utf-8", body=body, headers=headers)
 
 

@@ -10,13 +10,12 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from http import HTTPStatus
 from operator import itemgetter
 
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import address_key
-from herodotus.portal.answer import PUBLIC, Answer, document, html
-from herodotus.portal.archive_pages import LISTED_MAX, Asked, tried
+from herodotus.portal.answer import PUBLIC, Answer
+from herodotus.portal.archive_pages import LISTED_MAX, Asked, listed_by, listing, tried
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import (
     FIELDS,
@@ -30,12 +29,9 @@ from herodotus.portal.cdx import (
     end_of_part,
     format_rows,
     parse_question,
-    ranges_of,
     thinned_places,
-    variants,
 )
 from herodotus.portal.client_limits import ClientLimits
-from herodotus.portal.memento import header_url
 from herodotus.portal.other_holders import PortalAddress
 from herodotus.portal.peer_rows import (
     Identity,
@@ -48,10 +44,9 @@ from herodotus.portal.peer_rows import (
     read_listing,
     read_share,
 )
-from herodotus.portal.rendering import listing_page
 from herodotus.portal.request import Request, query_of, wants_json
 from herodotus.portal.ring_questions import PEERS_ASKED_MAX, Gathered, Gatherer, cost_of_asking
-from herodotus.portal.targets import BadQuestionError, TargetKind, parse_web_target, spellings
+from herodotus.portal.targets import BadQuestionError, TargetKind, parse_web_target
 
 ROWS_OF_PEER_MIN = 1_000
 ROWS_ASKED_MIN = 50
@@ -153,9 +148,7 @@ class TogetherPages:
 
     async def _listing(self, asked: Asked, others: Sequence[PortalAddress]) -> Answer:
         target = parse_web_target(asked.request.target)
-        prefix = spellings(target.url.removeprefix("*."))[0]
-        match = "domain" if target.url.startswith("*.") else "prefix"
-        ranges = tuple(sorted({pair for one in variants(prefix) for pair in ranges_of(one, match)}))
+        prefix, ranges = listed_by(target)
         gathered = await self._gatherer.ask_all(
             asked.request.target, others, partial(read_listing, ranges=ranges, most=LISTED_MAX)
         )
@@ -174,19 +167,7 @@ def _listed(prefix: str, known: Sequence[str], gathered: Gathered[Listed], *, is
     found = {*known, *(url for listed in gathered.given for url in listed.urls)}
     urls = sorted(found, key=address_key)
     is_whole = is_whole and len(urls) <= LISTED_MAX
-    if is_json:
-        return document(
-            {
-                "prefix": prefix,
-                "urls": urls[:LISTED_MAX],
-                "is_whole": is_whole,
-                "is_partial": gathered.is_partial,
-            }
-        )
-    query = f"{header_url(prefix).replace('&', '%26')}*&collapse=urlkey&fl=original"
-    following = None if is_whole else f"/cdx/search/cdx?url={query}"
-    status = HTTPStatus.OK if urls else HTTPStatus.NOT_FOUND
-    return html(listing_page(prefix, urls[:LISTED_MAX], following), status)
+    return listing(prefix, urls, is_whole=is_whole, is_json=is_json, is_partial=gathered.is_partial)
 
 
 def _cost_of(request: Request) -> float:

@@ -23,12 +23,12 @@ from herodotus.portal.api.endpoints import (
     Url,
     moment_of,
 )
-from herodotus.portal.api.tokens import number_of, position_of_token
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.histories import contents_of
 from herodotus.portal.memento import memento_path
 from herodotus.portal.targets import Moment, spellings
+from herodotus.portal.tokens import number_of, position_of_token
 from herodotus.store import Catalogue, StoredCapture, Version, as_warc
 
 VERSIONS_SHOWN_MAX = 1_000

@@ -58,14 +58,8 @@ class PartState(Enum):
     UNASKED = "unasked"
 
 
-_WORTH = {
-    PartState.COHERENT: 1.0,
-    PartState.CHANGED: 0.5,
-    PartState.OLDER: 0.5,
-    PartState.NEWER: 0.5,
-    PartState.MISSING: 0.0,
-    PartState.UNASKED: 0.0,
-}
+_WORTH = {PartState.COHERENT: 1.0, PartState.CHANGED: 0.5, PartState.OLDER: 0.5, PartState.NEWER: 0.5}
+"""Of a part, in a page's score; others are worth nothing."""
 
 
 class MomentQuestion(ApiQuestion, frozen=True, kw_only=True):
@@ -201,9 +195,13 @@ def read_nearest(answer: Answer, url: str, moment_s: int) -> Nearest | None:
         return None
     if told.url != url or not _may_be(told.state, time_s - moment_s):
         return None
+    return _nearest(url, told.state, time_s, moment_s)
+
+
+def _nearest(url: str, state: PartState, time_s: int, moment_s: int) -> Nearest:
     return Nearest(
         url=url,
-        state=told.state,
+        state=state,
         date=format_date(time_s),
         offset_s=time_s - moment_s,
         memento=memento_path(url, time_s),
@@ -211,20 +209,14 @@ def read_nearest(answer: Answer, url: str, moment_s: int) -> Nearest | None:
 
 
 def _may_be(state: PartState, offset_s: int) -> bool:
-    match state:
-        case PartState.COHERENT | PartState.OLDER:
-            return offset_s <= 0
-        case PartState.NEWER:
-            return offset_s > 0
-        case PartState.CHANGED:
-            return True
-        case _:
-            return False
+    if offset_s > 0:
+        return state in (PartState.NEWER, PartState.CHANGED)
+    return state in (PartState.COHERENT, PartState.OLDER, PartState.CHANGED)
 
 
 def score_of(parts: Sequence[PagePart]) -> float:
     """A page that shows nothing else is whole."""
-    return round(sum(_WORTH[part.state] for part in parts) / len(parts), 4) if parts else 1.0
+    return round(sum(_WORTH.get(part.state, 0.0) for part in parts) / len(parts), 4) if parts else 1.0
 
 
 def _unasked(part: PagePart) -> PagePart:
@@ -232,15 +224,8 @@ def _unasked(part: PagePart) -> PagePart:
 
 
 def _part(nearest: Nearest, kind: ApiLinkKind, *, is_here: bool = True) -> PagePart:
-    return PagePart(
-        url=nearest.url,
-        kind=kind,
-        state=nearest.state,
-        date=nearest.date,
-        offset_s=nearest.offset_s,
-        memento=nearest.memento,
-        is_here=is_here and nearest.date is not None,
-    )
+    facts = msgspec.structs.asdict(nearest)
+    return PagePart(**facts, kind=kind, is_here=is_here and nearest.date is not None)
 
 
 def nearest_to(catalogue: Catalogue, url: str, moment_s: int) -> Nearest:
@@ -259,13 +244,7 @@ def nearest_to(catalogue: Catalogue, url: str, moment_s: int) -> Nearest:
     else:
         shown_s = before_s if moment_s - before_s <= after_s - moment_s else after_s
         state = PartState.CHANGED
-    return Nearest(
-        url=url,
-        state=state,
-        date=format_date(shown_s),
-        offset_s=shown_s - moment_s,
-        memento=memento_path(url, shown_s),
-    )
+    return _nearest(url, state, shown_s, moment_s)
 
 
 def _is_coherent(catalogue: Catalogue, url: str, before_s: int, after_s: int | None, moment_s: int) -> bool:

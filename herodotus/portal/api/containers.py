@@ -11,10 +11,10 @@ from msgspec import Meta
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import WarcRecord, split_record
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, GoneError, NotHereError, Token
-from herodotus.portal.api.tokens import number_of
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.targets import BadQuestionError
+from herodotus.portal.tokens import number_of
 from herodotus.store import Catalogue, ContainerFacts
 
 CONTENT_BYTES_MAX = 16 * 1024 * 1024

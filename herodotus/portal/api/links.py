@@ -25,7 +25,6 @@ from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Date, Token, Url, moment_of
-from herodotus.portal.api.tokens import number_of, place_of_token, position_of_token, token_of_place
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.client_limits import ClientLimits
@@ -34,6 +33,7 @@ from herodotus.portal.peer_rows import earliest
 from herodotus.portal.request import query_of
 from herodotus.portal.ring_questions import Gatherer, cost_of_asking
 from herodotus.portal.targets import spellings
+from herodotus.portal.tokens import counted, number_of, place_of_token, position_of_token
 from herodotus.store import Catalogue, Span, StoredCapture
 
 LINKS_LOOKED_AT_MAX = 2_000
@@ -168,7 +168,7 @@ class LinkAnswers:
             [(share.stopped, share.is_short) for share in shares if share.stopped is not None], short_parts
         )
         links, stopped = together(shares, stop.at, question.limit)
-        following = None if stopped is None else token_of_place(stopped, stop.short_parts)
+        following = None if stopped is None else counted(stopped.hex(), stop.short_parts)
         is_partial = is_partial or stop.was_left
         return InLinks(url=url, links=links, is_current=is_current, is_partial=is_partial, next=following)
 

@@ -14,9 +14,9 @@ from msgspec import Meta
 from herodotus.core.replay import may_change
 from herodotus.core.status import NodeStatus, PeerStatus
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Token
-from herodotus.portal.api.tokens import number_of
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.operator_rule import OperatorRule
+from herodotus.portal.tokens import number_of
 
 
 class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):

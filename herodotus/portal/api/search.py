@@ -1,7 +1,5 @@
 """In which addresses of this peer do some words stand? A walk along the list of addresses, some of them at a time."""
 
-import base64
-import binascii
 import hashlib
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +13,7 @@ from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, GoneError, 
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.targets import BadQuestionError
+from herodotus.portal.tokens import ForeignTokenError, key_of_token, token_of_key
 from herodotus.store import Catalogue
 
 SEARCHED_MAX = 100_000
@@ -80,19 +79,18 @@ class SearchCursor:
         return cls(begins=key[:KEY_BYTES_TOLD], mark=_mark_of(key))
 
     def encode(self) -> str:
-        text = base64.urlsafe_b64encode(self.begins).decode()
+        text = token_of_key(self.begins)
         return f"{text}.{self.mark.hex()}" if self.mark else text
 
     @classmethod
     def decode(cls, token: str) -> "SearchCursor":
         text, _, mark = token.partition(".")
         try:
-            begins = base64.b64decode(text.encode("utf-8", "replace"), altchars=b"-_", validate=True)
-            place = cls(begins=begins, mark=bytes.fromhex(mark))
-        except (ValueError, binascii.Error) as error:
-            raise BadQuestionError("after: this archive did not give this token") from error
-        if not begins.startswith(ADDRESS) or len(place.mark) not in (0, _MARK_BYTES):
-            raise BadQuestionError("after: this archive did not give this token")
+            place = cls(begins=key_of_token(text, ADDRESS), mark=bytes.fromhex(mark))
+        except ValueError as error:
+            raise ForeignTokenError from error
+        if len(place.mark) not in (0, _MARK_BYTES):
+            raise ForeignTokenError
         return place
 
 

@@ -12,10 +12,10 @@ from msgspec import Meta
 
 from herodotus.core.index_rows import after
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Token
-from herodotus.portal.api.tokens import key_of_token, token_of_key
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.targets import BadQuestionError
+from herodotus.portal.tokens import key_of_token, token_of_key
 from herodotus.store import Catalogue, Property, Tally, tally_key
 
 RANKED_MAX = 200_000
@@ -32,14 +32,6 @@ class By(Enum):
 class Sorting(Enum):
     VALUE = "value"
     CAPTURES = "captures"
-
-
-_PROPERTIES = {
-    By.HOST: Property.HOST,
-    By.MIME: Property.MIME,
-    By.STATUS: Property.STATUS,
-    By.DAY: Property.DAY,
-}
 
 
 class CountsQuestion(ApiQuestion, frozen=True, kw_only=True):
@@ -103,7 +95,7 @@ class StatisticsAnswers:
 
 
 def _in_order(catalogue: Catalogue, question: CountsQuestion) -> PropertyCounts:
-    prefix = tally_key(_PROPERTIES[question.by], "")
+    prefix = tally_key(Property[question.by.name], "")
     start = prefix if question.after is None else key_of_token(question.after, prefix)
     rows = list(islice(catalogue.tallies(start, after(prefix)), question.limit + 1))
     following = None
@@ -119,7 +111,7 @@ def _in_order(catalogue: Catalogue, question: CountsQuestion) -> PropertyCounts:
 
 
 def _largest(catalogue: Catalogue, question: CountsQuestion) -> PropertyCounts:
-    prefix = tally_key(_PROPERTIES[question.by], "")
+    prefix = tally_key(Property[question.by.name], "")
     looked_at = 0
 
     def rows() -> Iterator[tuple[int, bytes, Tally]]:

@@ -20,11 +20,11 @@ from herodotus.core.warc import TIME_MAX_S, format_date
 from herodotus.portal.answer import PUBLIC, Answer
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Date, Token, moment_of
 from herodotus.portal.api.rest import following
-from herodotus.portal.api.tokens import key_of_token, token_of_key
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import ranges_of
 from herodotus.portal.targets import BadQuestionError
+from herodotus.portal.tokens import ForeignTokenError, key_of_token, token_of_key
 from herodotus.store import Catalogue, Cursor, HostPlace, Query, StoredCapture, as_warc
 
 PART_BYTES_MAX = 8 * 1024 * 1024
@@ -199,7 +199,7 @@ def decode_place(text: str) -> HostPlace:
     data = key_of_token(text[1:])
     head = 16 + KEY_BYTES + 1
     if text[:1] != "h" or len(data) <= head or len(data) < head + data[head - 1] + 1:
-        raise BadQuestionError("after: this archive did not give this token")
+        raise ForeignTokenError
     end = head + data[head - 1]
     return HostPlace(
         incarnation=data[:8],

@@ -54,8 +54,8 @@ def test_listings_of_all_peers_are_written_in_threads(accept: str, monkeypatch: 
 
         return noted
 
-    monkeypatch.setattr("herodotus.portal.ring_lists.document", noting(document))
-    monkeypatch.setattr("herodotus.portal.ring_lists.html", noting(html))
+    monkeypatch.setattr("herodotus.portal.archive_pages.document", noting(document))
+    monkeypatch.setattr("herodotus.portal.archive_pages.html", noting(html))
     ring = Ring()
     room = Room(response(HOME, "20260101", b"1"), ring=ring)
     ring.stale.append("http://192.0.2.50:5484")

@@ -1,7 +1,6 @@
 """How does a client say where to continue? By tokens of an earlier answer, checked like anything from a stranger."""
 
 import base64
-import binascii
 import re
 
 from herodotus.core.index_rows import KEY_BYTES
@@ -11,7 +10,7 @@ _DIGITS_MAX = 15
 _SHORT_PARTS_TOLD_MAX = 9_999
 
 
-class _ForeignTokenError(BadQuestionError):
+class ForeignTokenError(BadQuestionError):
     def __init__(self) -> None:
         super().__init__("after: this archive did not give this token")
 
@@ -20,7 +19,7 @@ def number_of(token: str | None) -> int:
     if token is None:
         return 0
     if not (token.isascii() and token.isdigit() and len(token) <= _DIGITS_MAX):
-        raise _ForeignTokenError
+        raise ForeignTokenError
     return int(token)
 
 
@@ -28,14 +27,19 @@ def token_of_key(key: bytes) -> str:
     return base64.urlsafe_b64encode(key).decode()
 
 
+def bytes_of_token(token: str) -> bytes:
+    """Empty where it is none."""
+    try:
+        return base64.b64decode(token.encode("utf-8", "replace"), altchars=b"-_", validate=True)
+    except ValueError:
+        return b""
+
+
 def key_of_token(token: str, prefix: bytes = b"") -> bytes:
     """A key of the index that starts with `prefix`."""
-    try:
-        key = base64.b64decode(token.encode("utf-8", "replace"), altchars=b"-_", validate=True)
-    except (ValueError, binascii.Error) as error:
-        raise _ForeignTokenError from error
-    if not key.startswith(prefix):
-        raise _ForeignTokenError
+    key = bytes_of_token(token)
+    if not key or not key.startswith(prefix):
+        raise ForeignTokenError
     return key
 
 
@@ -44,19 +48,23 @@ def position_of_token(token: str) -> bytes:
     try:
         position = bytes.fromhex(token)
     except ValueError as error:
-        raise _ForeignTokenError from error
+        raise ForeignTokenError from error
     if len(position) != KEY_BYTES:
-        raise _ForeignTokenError
+        raise ForeignTokenError
     return position
 
 
-def token_of_place(position: bytes, short_parts: int) -> str:
+def counted(token: str, short_parts: int) -> str:
     """`short_parts`: how many parts of an answer of all peers were cut short before (`portal/peer_rows.py`)."""
-    return f"{position.hex()}.{min(short_parts, _SHORT_PARTS_TOLD_MAX)}" if short_parts else position.hex()
+    return f"{token}.{min(short_parts, _SHORT_PARTS_TOLD_MAX)}" if short_parts else token
+
+
+def uncounted(token: str) -> tuple[str, int]:
+    """The token that was counted, and its number of short parts; "", which is none, where that is no number."""
+    inner, _, count = token.partition(".")
+    return (inner, int(count or 0)) if re.fullmatch(r"[0-9]{0,4}", count) else ("", 0)
 
 
 def place_of_token(token: str) -> tuple[bytes, int]:
-    position, _, count = token.partition(".")
-    if count and not re.fullmatch(r"[0-9]{1,4}", count):
-        raise _ForeignTokenError
-    return position_of_token(position), int(count or 0)
+    position, short_parts = uncounted(token)
+    return position_of_token(position), short_parts
