@@ -296,7 +296,6 @@ class PortalRooms:
             CompletenessAnswers(shelf, parts.directions, asking or self._completing),
             self._desk,
         )
-        endpoints = [endpoint for one in answers for endpoint in one.endpoints()]
         self._saving = None
         if parts.saves is not None:
             self._saving = SavePages(
@@ -306,7 +305,7 @@ class PortalRooms:
             OperatingPages(parts.status, parts.figures, parts.log, parts.operator),
             OrderPages(parts.perform, parts.operator),
             RestApi(
-                endpoints, limits, parts.operator, parts.workers, elsewhere=parts.elsewhere, peer=parts.peer
+                answers, limits, parts.operator, parts.workers, elsewhere=parts.elsewhere, peer=parts.peer
             ),
             self._saving,
             DiffPages(shelf, limits, parts.elsewhere),

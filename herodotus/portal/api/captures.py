@@ -135,36 +135,7 @@ class WarcRecords(msgspec.Struct, frozen=True, kw_only=True):
 class CaptureAnswers:
     shelf: Shelf
 
-    def endpoints(self) -> list[ApiEndpoint]:
-        return [
-            ApiEndpoint(
-                "/api/v1/captures",
-                "Versions of an address, duplicates grouped.",
-                self.captures,
-                may_be_elsewhere=True,
-            ),
-            ApiEndpoint(
-                "/api/v1/records",
-                "The WARC records of a capture, without their blocks.",
-                self.records,
-                may_be_elsewhere=True,
-            ),
-            ApiEndpoint(
-                "/api/v1/records/warc",
-                "A capture as a WARC file of its own.",
-                self.warc,
-                media=("application/warc",),
-                cost=2.0,
-                may_be_elsewhere=True,
-            ),
-            ApiEndpoint(
-                "/api/v1/sample",
-                "A random sample of this peer's addresses, each with its newest capture.",
-                self.sample,
-                cost=2.0,
-            ),
-        ]
-
+    @ApiEndpoint("/api/v1/captures", "Versions of an address, duplicates grouped.", may_be_elsewhere=True)
     async def captures(self, question: CapturesQuestion, asked: Asked) -> Captures:
         from_s = moment_of(question.from_, "from").from_s if question.from_ else 0
         to_s = moment_of(question.to, "to").target_s if question.to else TIME_MAX_S
@@ -177,16 +148,9 @@ class CaptureAnswers:
             raise AbsentError(spellings(question.url)[0])
         return await self.shelf.in_thread(lambda: _grouped(url, versions, skipped, question.limit))
 
-    async def sample(self, question: SampleQuestion, asked: Asked) -> Sample:
-        begun = hashlib.sha1(question.seed.encode("utf-8", "replace"), usedforsecurity=False).digest()[
-            :KEY_BYTES
-        ]
-        at = begun if question.after is None else position_of_token(question.after)
-        captures, stopped = await self.shelf.ask(
-            lambda catalogue: _sampled(catalogue, begun, at, question.limit)
-        )
-        return Sample(captures=tuple(captures), next=None if stopped is None else stopped.hex())
-
+    @ApiEndpoint(
+        "/api/v1/records", "The WARC records of a capture, without their blocks.", may_be_elsewhere=True
+    )
     async def records(self, question: RecordsQuestion, asked: Asked) -> WarcRecords:
         def work(_: Catalogue, capture: StoredCapture) -> WarcRecords:
             return WarcRecords(
@@ -199,6 +163,13 @@ class CaptureAnswers:
 
         return await at_moment(self.shelf, question.url, moment_of(question.date), work)
 
+    @ApiEndpoint(
+        "/api/v1/records/warc",
+        "A capture as a WARC file of its own.",
+        media=("application/warc",),
+        cost=2.0,
+        may_be_elsewhere=True,
+    )
     async def warc(self, question: RecordsQuestion, asked: Asked) -> Answer:
         moment = moment_of(question.date)
         body = await at_moment(self.shelf, question.url, moment, lambda _, capture: as_warc(capture))
@@ -211,6 +182,19 @@ class CaptureAnswers:
                 "Content-Disposition": 'attachment; filename="capture.warc.gz"',
             },
         )
+
+    @ApiEndpoint(
+        "/api/v1/sample", "A random sample of this peer's addresses, each with its newest capture.", cost=2.0
+    )
+    async def sample(self, question: SampleQuestion, asked: Asked) -> Sample:
+        begun = hashlib.sha1(question.seed.encode("utf-8", "replace"), usedforsecurity=False).digest()[
+            :KEY_BYTES
+        ]
+        at = begun if question.after is None else position_of_token(question.after)
+        captures, stopped = await self.shelf.ask(
+            lambda catalogue: _sampled(catalogue, begun, at, question.limit)
+        )
+        return Sample(captures=tuple(captures), next=None if stopped is None else stopped.hex())
 
 
 async def at_moment(

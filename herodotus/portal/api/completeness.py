@@ -105,23 +105,11 @@ class CompletenessAnswers:
     directions: Directions
     relay: Relay
 
-    def endpoints(self) -> list[ApiEndpoint]:
-        return [
-            ApiEndpoint(
-                "/api/v1/nearest",
-                "The capture of an address nearest to a date, and whether it shows the content of that date.",
-                self.nearest,
-                may_be_elsewhere=True,
-            ),
-            ApiEndpoint(
-                "/api/v1/completeness",
-                "How complete a page of a date is: each part with its nearest capture, and one score.",
-                self.completeness,
-                cost=20.0,
-                may_be_elsewhere=True,
-            ),
-        ]
-
+    @ApiEndpoint(
+        "/api/v1/nearest",
+        "The capture of an address nearest to a date, and whether it shows the content of that date.",
+        may_be_elsewhere=True,
+    )
     async def nearest(self, question: MomentQuestion, asked: Asked) -> Nearest:
         target_s = moment_of(question.date).target_s
         urls = spellings(question.url)
@@ -131,6 +119,12 @@ class CompletenessAnswers:
                 return found
         raise AbsentError(urls[0])
 
+    @ApiEndpoint(
+        "/api/v1/completeness",
+        "How complete a page of a date is: each part with its nearest capture, and one score.",
+        cost=20.0,
+        may_be_elsewhere=True,
+    )
     async def completeness(self, question: MomentQuestion, asked: Asked) -> Completeness:
         def work(catalogue: Catalogue, capture: StoredCapture) -> tuple[StoredCapture, list[PagePart], int]:
             links = [link for link in links_of(capture) if link.kind.is_embedded]

@@ -85,24 +85,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 class ContainerAnswers:
     shelf: Shelf
 
-    def endpoints(self) -> list[ApiEndpoint]:
-        return [
-            ApiEndpoint(
-                "/api/v1/containers", "The archive's files: logs and segments, by number.", self.list_all
-            ),
-            ApiEndpoint(
-                "/api/v1/containers/{number}", "One of the archive's files.", self.one, may_be_missing=True
-            ),
-            ApiEndpoint(
-                "/api/v1/containers/{number}/records",
-                "The records of a file, in its order.",
-                self.contents,
-                cost=5.0,
-                may_be_missing=True,
-                may_be_gone=True,
-            ),
-        ]
-
+    @ApiEndpoint("/api/v1/containers", "The archive's files: logs and segments, by number.")
     async def list_all(self, question: ContainersQuestion, asked: Asked) -> Containers:
         behind = number_of(question.after)
 
@@ -114,12 +97,20 @@ class ContainerAnswers:
         following = str(shown[-1].number) if len(found) > question.limit else None
         return Containers(containers=shown, next=following)
 
+    @ApiEndpoint("/api/v1/containers/{number}", "One of the archive's files.", may_be_missing=True)
     async def one(self, question: ContainerQuestion, asked: Asked) -> Container:
         found = await self.shelf.ask(lambda catalogue: catalogue.container(question.number))
         if found is None:
             raise NotHereError(f"the archive has no file {question.number}")
         return _shown(found)
 
+    @ApiEndpoint(
+        "/api/v1/containers/{number}/records",
+        "The records of a file, in its order.",
+        cost=5.0,
+        may_be_missing=True,
+        may_be_gone=True,
+    )
     async def contents(self, question: ContentsQuestion, asked: Asked) -> Contents:
         start = number_of(question.after)
         return await self.shelf.ask(

@@ -1,16 +1,16 @@
 """What is an endpoint? A path, the question that its parameters are, the shape of its answer, and who answers.
 
-It answers by a method whose signature says the rest: parameters are the fields of the `ApiQuestion` that it takes, and
-the shape is the type that it returns. Their types and bounds check what came, and describe it in the OpenAPI document.
-The method itself refuses what the types leave open (a date that no calendar has).
+It marks the method that answers, whose signature says the rest: parameters are the fields of the `ApiQuestion` that it
+takes, and the shape is the type that it returns. Their types and bounds check what came, and describe it in the
+OpenAPI document. The method itself refuses what the types leave open (a date that no calendar has).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from functools import cached_property
 from http import HTTPStatus
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -68,16 +68,16 @@ class GoneError(Exception):
 
 
 Work = Callable[[Any, Asked], Awaitable[Any]]
-"""Annotated with the question's type and that of what it returns: a value whose `next`, if it has one, is the token of
-what follows; or a whole `Answer`, which is no part of the shape."""
+"""A question, and who asked it; gives a value whose `next`, if it has one, is the token of what follows, or a whole
+`Answer`, which is no part of the shape."""
+Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ApiEndpoint:
     path: str
     """With the names of parameters in braces."""
     summary: str
-    work: Work
     _: KW_ONLY
     media: tuple[str, ...] = ("application/json",)
     method: str = "GET"
@@ -90,9 +90,14 @@ class ApiEndpoint:
     may_be_missing: bool = False
     may_be_gone: bool = False
 
+    def __call__(self, method: Method) -> Method:
+        self._method = method
+        method.__dict__["endpoint"] = self
+        return method
+
     @cached_property
     def question(self) -> type[ApiQuestion]:
-        kind: type[ApiQuestion] = get_type_hints(self.work)["question"]
+        kind: type[ApiQuestion] = get_type_hints(self._method)["question"]
         return kind
 
     @cached_property
@@ -104,8 +109,16 @@ class ApiEndpoint:
     def shapes(self) -> tuple[type, ...]:
         """None where the answer is no JSON. A second one is what the operator gets instead, where strangers are told
         less: no page of another site may read it, and nothing on the way may keep it."""
-        given = get_type_hints(self.work)["return"]
+        given = get_type_hints(self._method)["return"]
         return tuple(one for one in get_args(given) or (given,) if one is not Answer)
+
+
+def endpoints_of(part: object) -> Iterator[tuple[ApiEndpoint, Work]]:
+    """The marked methods of a part, in their order."""
+    for name, method in vars(type(part)).items():
+        endpoint = getattr(method, "endpoint", None)
+        if endpoint is not None:
+            yield endpoint, getattr(part, name)
 
 
 def moment_of(text: str | None, name: str = "date") -> Moment:

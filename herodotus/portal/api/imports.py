@@ -122,31 +122,13 @@ class ImportDesk:
     def _note(self, number: int, **changed: Any) -> None:
         self._known[number] = replace(self._known[number], **changed)
 
-    def endpoints(self) -> list[ApiEndpoint]:
-        return [
-            ApiEndpoint(
-                "/api/v1/imports",
-                "Register files to import, one after the other.",
-                self._register,
-                method="POST",
-                status=HTTPStatus.ACCEPTED,
-                access=Access.OPERATOR,
-            ),
-            ApiEndpoint(
-                "/api/v1/imports",
-                "The imports registered since the peer started.",
-                self._list_all,
-                access=Access.OPERATOR,
-            ),
-            ApiEndpoint(
-                "/api/v1/imports/{number}",
-                "The progress of an import.",
-                self._one,
-                access=Access.OPERATOR,
-                may_be_missing=True,
-            ),
-        ]
-
+    @ApiEndpoint(
+        "/api/v1/imports",
+        "Register files to import, one after the other.",
+        method="POST",
+        status=HTTPStatus.ACCEPTED,
+        access=Access.OPERATOR,
+    )
     async def _register(self, question: OrderQuestion, asked: Asked) -> ImportFacts:
         for file in question.order.files:
             if "\0" in file or not Path(file).is_absolute():
@@ -172,9 +154,13 @@ class ImportDesk:
                 del self._known[one.number]
         return facts
 
+    @ApiEndpoint("/api/v1/imports", "The imports registered since the peer started.", access=Access.OPERATOR)
     async def _list_all(self, question: ApiQuestion, asked: Asked) -> ImportList:
         return ImportList(imports=tuple(self._known.values()))
 
+    @ApiEndpoint(
+        "/api/v1/imports/{number}", "The progress of an import.", access=Access.OPERATOR, may_be_missing=True
+    )
     async def _one(self, question: NumberQuestion, asked: Asked) -> ImportFacts:
         found = self._known.get(question.number)
         if found is None:

@@ -107,20 +107,9 @@ class LinkAnswers:
     gatherer: Gatherer
     limits: ClientLimits
 
-    def endpoints(self) -> list[ApiEndpoint]:
-        return [
-            ApiEndpoint(
-                "/api/v1/outlinks",
-                "The links of a page, and what it embeds.",
-                self.out,
-                cost=3.0,
-                may_be_elsewhere=True,
-            ),
-            ApiEndpoint(
-                "/api/v1/inlinks", "Pages that link to an address, or embed it.", self.into, cost=10.0
-            ),
-        ]
-
+    @ApiEndpoint(
+        "/api/v1/outlinks", "The links of a page, and what it embeds.", cost=3.0, may_be_elsewhere=True
+    )
     async def out(self, question: OutLinksQuestion, asked: Asked) -> OutLinks:
         start = number_of(question.after)
 
@@ -141,6 +130,7 @@ class LinkAnswers:
 
         return await at_moment(self.shelf, question.url, moment_of(question.date), work)
 
+    @ApiEndpoint("/api/v1/inlinks", "Pages that link to an address, or embed it.", cost=10.0)
     async def into(self, question: InLinksQuestion, asked: Asked) -> InLinks | Answer:
         url = spellings(question.url)[0]
         begun, short_parts = (b"", 0) if question.after is None else place_of_token(question.after)

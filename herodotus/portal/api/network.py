@@ -104,24 +104,16 @@ class NetworkAnswers:
     known_peers: Callable[[], tuple[PeerFacts, ...]]
     operator: OperatorRule
 
-    def endpoints(self) -> list[ApiEndpoint]:
-        return [
-            ApiEndpoint(
-                "/api/v1/status",
-                "What this peer says about itself; its operator gets everything.",
-                self.status,
-                cost=0.0,
-            ),
-            ApiEndpoint("/api/v1/ring", "The ring as this peer sees it.", self.ring),
-            ApiEndpoint("/api/v1/peers", "The members of the ring that this peer knows.", self.peers),
-        ]
-
+    @ApiEndpoint(
+        "/api/v1/status", "What this peer says about itself; its operator gets everything.", cost=0.0
+    )
     async def status(self, question: ApiQuestion, asked: Asked) -> PublicStatus | PeerStatus:
         status, request = await self.peer_status(), asked.request
         if self.operator.may_see(request) is None and may_change(request.headers, asked.origin):
             return status
         return public_status(status)
 
+    @ApiEndpoint("/api/v1/ring", "The ring as this peer sees it.")
     async def ring(self, question: ApiQuestion, asked: Asked) -> RingFacts:
         status = await self.peer_status()
         return RingFacts(
@@ -134,6 +126,7 @@ class NetworkAnswers:
             nodes=status.ring.nodes,
         )
 
+    @ApiEndpoint("/api/v1/peers", "The members of the ring that this peer knows.")
     async def peers(self, question: PeersQuestion, asked: Asked) -> Peers:
         known, start = self.known_peers(), number_of(question.after)
         end = start + question.limit

@@ -59,13 +59,7 @@ class PathAnswers:
     shelf: Shelf
     links: LinkAnswers
 
-    def endpoints(self) -> list[ApiEndpoint]:
-        return [
-            ApiEndpoint(
-                "/api/v1/paths", "The links by which one page leads to another.", self.path, cost=20.0
-            ),
-        ]
-
+    @ApiEndpoint("/api/v1/paths", "The links by which one page leads to another.", cost=20.0)
     async def path(self, question: PathQuestion, asked: Asked) -> Path:
         start, goal = spellings(question.from_)[0], spellings(question.to)[0]
         day_s = None if question.date is None else moment_of(question.date).target_s

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any
@@ -19,6 +19,8 @@ from herodotus.portal.api.endpoints import (
     ApiEndpoint,
     GoneError,
     NotHereError,
+    Work,
+    endpoints_of,
     places_in,
 )
 from herodotus.portal.api.openapi import describe
@@ -40,7 +42,7 @@ class RestApi:
 
     def __init__(
         self,
-        endpoints: Sequence[ApiEndpoint],
+        parts: Iterable[object],
         limits: ClientLimits,
         operator: OperatorRule,
         workers: Workers,
@@ -48,7 +50,12 @@ class RestApi:
         elsewhere: Elsewhere | None = None,
         peer: str = "",
     ) -> None:
-        self._endpoints = [(_pattern(endpoint.path), endpoint) for endpoint in endpoints]
+        """`parts` have methods marked as endpoints."""
+        self._endpoints = [
+            (_pattern(endpoint.path), endpoint, work)
+            for part in parts
+            for endpoint, work in endpoints_of(part)
+        ]
         self._limits = limits
         self._operator = operator
         self._elsewhere = elsewhere
@@ -58,40 +65,42 @@ class RestApi:
     @cached_property
     def _description(self) -> bytes:
         """Made when somebody first asks: most peers are never asked, and it would keep each waiting at its start."""
-        endpoints = [endpoint for _, endpoint in self._endpoints]
+        endpoints = [endpoint for _, endpoint, _ in self._endpoints]
         return json.dumps(describe(endpoints), ensure_ascii=False, indent=1).encode()
 
     async def answer(self, asked: Asked) -> Answer | None:
         if asked.request.path == DESCRIPTION_PATH and asked.request.method in ("GET", "HEAD"):
             return Answer(content_type="application/json", body=self._description, headers=dict(_READ))
         allowed: set[str] = set()
-        for pattern, endpoint in self._endpoints:
+        for pattern, endpoint, work in self._endpoints:
             match = pattern.fullmatch(asked.request.path)
             if match is None:
                 continue
             method = "GET" if asked.request.method == "HEAD" else asked.request.method
             if method == endpoint.method:
-                return await self._answered(endpoint, asked, match.groupdict())
+                return await self._answered(endpoint, work, asked, match.groupdict())
             allowed.add(endpoint.method)
         return _other_methods(asked.request, allowed) if allowed - {"GET"} else None
 
-    async def _answered(self, endpoint: ApiEndpoint, asked: Asked, places: dict[str, str]) -> Answer:
+    async def _answered(
+        self, endpoint: ApiEndpoint, work: Work, asked: Asked, places: dict[str, str]
+    ) -> Answer:
         if endpoint.access is Access.OPERATOR:
             refused = self._operator.may_order(asked.request)
         else:
             refused = self._limits.refusal(asked.request, endpoint.cost)
         if refused is not None:
             return refused
-        answer = await self._tried(endpoint, asked, places)
+        answer = await self._tried(endpoint, work, asked, places)
         if endpoint.access is Access.PUBLIC and "Cross-Origin-Resource-Policy" not in answer.headers:
             answer.headers.update(PUBLIC | answer.headers)
         if self._peer:
             answer.headers.setdefault("X-Herodotus-Peer", self._peer)
         return answer
 
-    async def _tried(self, endpoint: ApiEndpoint, asked: Asked, places: dict[str, str]) -> Answer:
+    async def _tried(self, endpoint: ApiEndpoint, work: Work, asked: Asked, places: dict[str, str]) -> Answer:
         try:
-            value = await endpoint.work(_question(endpoint, asked.request, places), asked)
+            value = await work(_question(endpoint, asked.request, places), asked)
         except msgspec.ValidationError as error:
             return problem(HTTPStatus.BAD_REQUEST, _sentence(str(error)))
         except (BadQuestionError, MalformedRecordError) as error:

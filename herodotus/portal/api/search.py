@@ -42,17 +42,9 @@ class FoundAddresses(msgspec.Struct, frozen=True, kw_only=True):
 class SearchAnswers:
     shelf: Shelf
 
-    def endpoints(self) -> list[ApiEndpoint]:
-        return [
-            ApiEndpoint(
-                "/api/v1/search",
-                "Addresses of this peer that contain all words.",
-                self.search,
-                cost=5.0,
-                may_be_gone=True,
-            ),
-        ]
-
+    @ApiEndpoint(
+        "/api/v1/search", "Addresses of this peer that contain all words.", cost=5.0, may_be_gone=True
+    )
     async def search(self, question: SearchQuestion, asked: Asked) -> FoundAddresses:
         words = [word.lower() for word in question.q.split()]
         if not words:

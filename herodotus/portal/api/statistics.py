@@ -69,17 +69,7 @@ class PropertyCounts(msgspec.Struct, frozen=True, kw_only=True):
 class StatisticsAnswers:
     shelf: Shelf
 
-    def endpoints(self) -> list[ApiEndpoint]:
-        return [
-            ApiEndpoint("/api/v1/statistics", "How much this peer has stored.", self.total),
-            ApiEndpoint(
-                "/api/v1/statistics/{by}",
-                "How much this peer has stored by host, media type, HTTP status or day.",
-                self.counts,
-                cost=10.0,
-            ),
-        ]
-
+    @ApiEndpoint("/api/v1/statistics", "How much this peer has stored.")
     async def total(self, question: ApiQuestion, asked: Asked) -> Total:
         def work(catalogue: Catalogue) -> Total:
             tally = catalogue.tally(Property.TOTAL)
@@ -87,6 +77,11 @@ class StatisticsAnswers:
 
         return await self.shelf.ask(work)
 
+    @ApiEndpoint(
+        "/api/v1/statistics/{by}",
+        "How much this peer has stored by host, media type, HTTP status or day.",
+        cost=10.0,
+    )
     async def counts(self, question: CountsQuestion, asked: Asked) -> PropertyCounts:
         if question.after is not None and question.sort is Sorting.CAPTURES:
             raise BadQuestionError("after: a list of the largest has no next part; sort=value lists all")

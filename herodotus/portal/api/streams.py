@@ -75,18 +75,13 @@ class StreamPart:
 class StreamAnswers:
     shelf: Shelf
 
-    def endpoints(self) -> list[ApiEndpoint]:
-        return [
-            ApiEndpoint(
-                "/api/v1/stream",
-                "All matching captures of this peer, in parts that you can ask for again.",
-                self.part,
-                media=("application/x-ndjson", "application/warc"),
-                cost=10.0,
-                may_be_gone=True,
-            )
-        ]
-
+    @ApiEndpoint(
+        "/api/v1/stream",
+        "All matching captures of this peer, in parts that you can ask for again.",
+        media=("application/x-ndjson", "application/warc"),
+        cost=10.0,
+        may_be_gone=True,
+    )
     async def part(self, question: StreamQuestion, asked: Asked) -> Answer:
         query = _query(question)
 
