@@ -31,7 +31,7 @@ from herodotus.crawl.daily import DailyCrawl, DailyParts
 from herodotus.crawl.gear import ROBOT, CrawlOrder, lookout_of, standing_order, territory_of, url_rules
 from herodotus.crawl.links.exchange import Exchange, ExchangeParts
 from herodotus.crawl.page_saves import HomeSaves
-from herodotus.crawl.stewards import NodeRing, RingSteward, StewardParts
+from herodotus.crawl.stewards import RingSteward, StewardParts
 from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
 from herodotus.home.folder import Home
 from herodotus.home.identity import PeerId, peer_id, shown_peer_id
@@ -240,7 +240,7 @@ class Peer:
             product_token=ROBOT,
             wall_clock=self._world.unix_s,
             slept_s=lambda: self._world.elapsed_s() - self._world.steady_s(),
-            ring=lambda: NodeRing(self._membership.node),
+            ring=lambda: self._membership.node,
             calls=lambda: self._call_port.calls,
             may_visit_private=order.allow_private_addresses,
             opted_out=order.opted_out,

@@ -41,7 +41,7 @@ from herodotus.core.settings.sections import (
     Settings,
 )
 from herodotus.crawl.daily import NotCrawling
-from herodotus.crawl.stewards import NodeRing
+from herodotus.crawl.stewards.office import owned_by
 from herodotus.home.folder import Home, NewHome, create_home
 from herodotus.peer import Peer, PeerParts
 from herodotus.portal.answer import Answer
@@ -105,7 +105,7 @@ class Member:
 
     def owns(self, key: Key) -> bool:
         """As this peer sees the ring."""
-        return self.peer is not None and key in NodeRing(self.peer._membership.node).my_arcs()
+        return self.peer is not None and key in owned_by(self.peer._membership.node)
 
     @property
     def id(self) -> PeerKey:

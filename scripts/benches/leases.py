@@ -11,8 +11,8 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import anyio
 
@@ -22,9 +22,10 @@ from crawler.core.robots import ALLOW_ALL
 from crawler.core.urls import Origin
 from crawler.ports import FetchRequest
 from crawler.steward import LocalSteward
-from dht import Contact, Key
-from dht.core.arcs import Arcs
+from dht import Contact, Key, Subscription
+from dht.core.arcs import Arc, Arcs
 from dht.core.ids import PeerKey
+from dht.core.limits import Rate
 from dht.core.records import Address
 from herodotus.crawl.gear import ROBOT
 from herodotus.crawl.stewards import RingSteward, StewardParts, office
@@ -44,19 +45,15 @@ class Alone:
     def __init__(self) -> None:
         self.me = Contact.at(OWN, Address(host=bytes([10, 0, 0, 1]), port=4_484), 0, 0, "off")
 
-    async def owner(self, key: Key) -> Contact | None:
+    async def owner(self, key: Key) -> Contact:
         return self.me
 
-    def my_arcs(self) -> Arcs:
-        return ~Arcs()
+    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
+        del copies
+        return tuple(~Arcs())
 
-    @asynccontextmanager
-    async def changes(self) -> AsyncIterator[AsyncIterator[bool]]:
-        async def never() -> AsyncIterator[bool]:
-            await anyio.sleep_forever()
-            yield True
-
-        yield never()
+    def events(self) -> AbstractContextManager[Subscription]:
+        return nullcontext(Subscription())
 
     async def address_of(self, host: str) -> str:
         return f"93.184.{len(host)}.{sum(host.encode()) % 250}"
@@ -98,7 +95,7 @@ def steward() -> RingSteward:
 
 async def served_per_s(hosts: int) -> float:
     """Calls of 64 asks, each giving back what the call before was granted."""
-    office.ASKS_BURST = 1e9  # of one peer; here it stands for many
+    office.ASKS = Rate(per_second=1e9, burst=1e9)  # of one peer; here it stands for many
     one = steward()
     async with one.running():
         await anyio.sleep(LeaseTerms.of(POLICY).silent_s + 0.1)

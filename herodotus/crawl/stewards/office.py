@@ -18,8 +18,8 @@ Remembered are the arcs that were ours within the last `memory_s`; a key that wa
 
 import hashlib
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,7 +34,8 @@ from dht import Arc, Contact, EventsLost, Subscription, key_of
 from dht.core.arcs import Arcs
 from dht.core.effects import ArcsChanged, RingChanged
 from dht.core.ids import Key
-from dht.errors import NoAnswerError
+from dht.core.limits import Buckets, Rate
+from dht.node_types import RingEvent
 from herodotus.crawl.stewards.wire import (
     RULES_BYTES_MAX,
     Answer,
@@ -93,7 +94,7 @@ class Tenure:
         self._earlier.appendleft((ended, first & second))
 
 
-ASKS_PER_S, ASKS_BURST = 100.0, 1_000.0
+ASKS = Rate(per_second=100.0, burst=1_000.0)
 """Of one peer: a lease serves many fetches, so this is far more than a crawl needs."""
 ASKERS_MAX = 20_000
 WITH_ADDRESSES_MAX = 100_000
@@ -106,12 +107,6 @@ def subject_of(host: str) -> str:
 
 def key_of_subject(subject: str) -> Key:
     return key_of(subject.encode())
-
-
-@dataclass(slots=True)
-class _Allowance:
-    left: float
-    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,24 +140,17 @@ class StewardOffice:
         self._terms = terms
         self._tenure = tenure
         self._world = world
-        self._askers: OrderedDict[PeerKey, _Allowance] = OrderedDict()
+        self._askers = Buckets(ASKERS_MAX)
         self._addresses: OrderedDict[tuple[Holder, str, int], _AddressWindow] = OrderedDict()
         self._opted_out = world.opted_out
         self.refused: dict[str, int] = {}
 
     def charge(self, asker: PeerKey, count: int) -> None:
         """Raises RefusedError if the asker asks too much."""
-        now = anyio.current_time()
-        allowance = self._askers.setdefault(asker, _Allowance(ASKS_BURST, now))
-        self._askers.move_to_end(asker)
-        if len(self._askers) > ASKERS_MAX:
-            self._askers.popitem(last=False)
-        allowance.left = min(ASKS_BURST, allowance.left + (now - allowance.at) * ASKS_PER_S)
-        allowance.at = now
-        if allowance.left < count:
+        wait_s = self._askers.ration(asker, ASKS, count, anyio.current_time())
+        if wait_s:
             self._note_refusal("too-many")
-            raise RefusedError("too-many", retry_after_s=(count - allowance.left) / ASKS_PER_S)
-        allowance.left -= count
+            raise RefusedError("too-many", retry_after_s=wait_s)
 
     async def grant(self, asker: PeerKey, ask: Ask) -> Answer:
         reason = self._refusal(asker, ask)
@@ -390,59 +378,17 @@ class RuleBook:
 
 
 class StewardRing(Protocol):
-    async def owner(self, key: Key) -> Contact | None:
-        """None when nobody answers now."""
-        ...
-
-    def my_arcs(self) -> Arcs: ...
-
-    def changes(self) -> AbstractAsyncContextManager[AsyncIterator[bool]]:
-        """Each time our arcs may have changed; False when some changes were missed."""
-        ...
-
-
-class AskedRing(Protocol):
-    """What of `dht.Ring` is needed here."""
+    """What stewards ask of `dht.Ring`."""
 
     async def owner(self, key: Key) -> Contact: ...
     def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]: ...
     def events(self) -> AbstractContextManager[Subscription]: ...
 
 
-class NodeRing:
-    """The real one."""
-
-    def __init__(self, node: AskedRing) -> None:
-        self._node = node
-
-    async def owner(self, key: Key) -> Contact | None:
-        try:
-            return await self._node.owner(key)
-        except NoAnswerError:
-            return None
-
-    def my_arcs(self) -> Arcs:
-        return Arcs(self._node.my_arcs(1))
-
-    def changes(self) -> AbstractAsyncContextManager[AsyncIterator[bool]]:
-        return _Changes(self._node)
+def owned_by(ring: StewardRing) -> Arcs:
+    return Arcs(ring.my_arcs(1))
 
 
-class _Changes:
-    def __init__(self, node: AskedRing) -> None:
-        self._events = node.events()
-
-    async def __aenter__(self) -> AsyncIterator[bool]:
-        subscription = self._events.__enter__()
-
-        async def listen() -> AsyncIterator[bool]:
-            while True:
-                events = await subscription.wait()
-                # In a ring of few all hold everything: what we own changes there without what we hold.
-                if any(isinstance(event, ArcsChanged | RingChanged | EventsLost) for event in events):
-                    yield not any(isinstance(event, EventsLost) for event in events)
-
-        return listen()
-
-    async def __aexit__(self, *_details: object) -> None:
-        self._events.__exit__(None, None, None)
+def may_change_owners(events: Iterable[RingEvent]) -> bool:
+    # In a ring of few all hold everything: what we own changes there without what we hold.
+    return any(isinstance(event, ArcsChanged | RingChanged | EventsLost) for event in events)

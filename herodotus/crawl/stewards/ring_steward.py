@@ -28,7 +28,8 @@ from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin, canonical, host_of, origin_of
 from crawler.ports import CaptureSink, Fetcher
 from crawler.steward import LocalSteward
-from dht import Contact
+from dht import Contact, EventsLost
+from dht.errors import NoAnswerError
 from herodotus.core.errors import MalformedError
 from herodotus.core.status import StewardStatus
 from herodotus.crawl.stewards.ask_queue import ASK_DEADLINE_S, ASK_SERVICE, Desk
@@ -39,6 +40,8 @@ from herodotus.crawl.stewards.office import (
     StewardRing,
     Tenure,
     key_of_subject,
+    may_change_owners,
+    owned_by,
     rules_of,
     subject_of,
     version_of,
@@ -144,7 +147,7 @@ class RingSteward(LocalSteward):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Inside, the ring is open; leases end with it."""
-        self._tenure.change(self._parts.ring().my_arcs(), anyio.current_time())
+        self._tenure.change(owned_by(self._parts.ring()), anyio.current_time())
         async with self._desk.opened(), anyio.create_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._follow_ring)
@@ -240,7 +243,11 @@ class RingSteward(LocalSteward):
     # -- which steward to ask
 
     async def _owner(self, subject: str) -> Contact | None:
-        return await self._parts.ring().owner(key_of_subject(subject))
+        """None when nobody answers now."""
+        try:
+            return await self._parts.ring().owner(key_of_subject(subject))
+        except NoAnswerError:
+            return None
 
     async def _ask_steward(self, ask: Ask) -> tuple[Answer | None, float, float, Contact | None]:
         steward = await self._owner(ask.subject)
@@ -397,13 +404,16 @@ class RingSteward(LocalSteward):
             self.office.note_crawl_delay(_host(origin), rules.crawl_delay_s)
 
     async def _follow_ring(self) -> None:
-        async with self._parts.ring().changes() as changes:
-            self._tenure.change(self._parts.ring().my_arcs(), anyio.current_time())
-            async for is_whole in changes:
+        with self._parts.ring().events() as news:
+            self._tenure.change(owned_by(self._parts.ring()), anyio.current_time())
+            while True:
+                events = await news.wait()
+                if not may_change_owners(events):
+                    continue
                 now = anyio.current_time()
-                if not is_whole:
+                if any(isinstance(event, EventsLost) for event in events):
                     self._tenure.lose_all(now)
-                self._tenure.change(self._parts.ring().my_arcs(), now)
+                self._tenure.change(owned_by(self._parts.ring()), now)
                 self.office.forget_others()
 
 

@@ -1,7 +1,6 @@
 """What does a steward refuse, and what does it give back? The office alone, in virtual time."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,17 +12,22 @@ from crawler.core.capture import Capture
 from crawler.core.errors import UnreachableError
 from crawler.core.politeness import HostSteward, LeaseTerms, OptOutList, PolitenessPolicy, Wait
 from crawler.ports import FetchRequest
-from dht import Contact, Key
+from dht import Contact, EventsLost, Key, Subscription
 from dht.core.arcs import Arc, Arcs
+from dht.core.effects import ArcsChanged, PeerChanged, RingChanged
+from dht.core.limits import Rate
+from dht.node_types import RingEvent
 from herodotus.crawl.stewards import office as office_module
 from herodotus.crawl.stewards.office import OfficeWorld, StewardOffice, Tenure, key_of_subject
 from herodotus.crawl.stewards.ring_steward import RingSteward, StewardParts
 from herodotus.crawl.stewards.wire import Answer, Ask, Granted, No, NotYet, Return
 from herodotus.peers.calls import RefusedError
+from tests.herodotus.peers.table_ring import contact_of, link_peer
 
 pytestmark = pytest.mark.anyio
 TERMS = LeaseTerms.of(PolitenessPolicy(delay_floor_s=2.0))
 OWN, ASKER, OTHER = bytes(32), b"\x01" * 32, b"\x02" * 32
+ME = contact_of(link_peer(0))
 HOST, ADDRESS = "host:h.example", "192.0.2.1"
 PUBLIC_ADDRESS = "93.184.0.1"
 
@@ -132,8 +136,7 @@ async def test_hosts_that_opted_out_are_granted_to_nobody() -> None:
 async def test_who_asks_too_much_is_told_when_to_come_back_and_others_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(office_module, "ASKS_BURST", 10.0)
-    monkeypatch.setattr(office_module, "ASKS_PER_S", 2.0)
+    monkeypatch.setattr(office_module, "ASKS", Rate(per_second=2.0, burst=10.0))
     office = await Scene().opened()
     office.charge(ASKER, 7)
     with pytest.raises(RefusedError) as refused:
@@ -158,21 +161,21 @@ async def test_an_address_is_free_again_when_its_hosts_window_comes_back() -> No
 
 
 class NewsOfTheRing:
-    """All keys are ours all the time; what is told of changes is up to the test."""
+    """All keys are ours to begin with; what is told of changes is up to the test."""
 
     def __init__(self) -> None:
-        self.news, self._heard = anyio.create_memory_object_stream[bool](10)
+        self.news = Subscription()
+        self.owned = ~Arcs()
 
-    async def owner(self, key: Key) -> Contact | None:
+    async def owner(self, key: Key) -> Contact:
         raise NotImplementedError
 
-    def my_arcs(self) -> Arcs:
-        return ~Arcs()
+    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
+        assert copies == 1
+        return tuple(self.owned)
 
-    @asynccontextmanager
-    async def changes(self) -> AsyncIterator[AsyncIterator[bool]]:
-        with self.news, self._heard:
-            yield self._heard
+    def events(self) -> AbstractContextManager[Subscription]:
+        return nullcontext(self.news)
 
 
 class Somewhere:
@@ -186,10 +189,8 @@ class Somewhere:
         return ""
 
 
-async def test_a_steward_that_missed_news_of_the_ring_is_silent_like_a_new_one() -> None:
-    """What is its own now may have been another's meanwhile, which granted it."""
-    ring = NewsOfTheRing()
-    steward = RingSteward(
+def steward_in(ring: NewsOfTheRing) -> RingSteward:
+    return RingSteward(
         StewardParts(
             own_key=OWN,
             terms=TERMS,
@@ -203,14 +204,44 @@ async def test_a_steward_that_missed_news_of_the_ring_is_silent_like_a_new_one()
         ),
         HostSteward(PolitenessPolicy(delay_floor_s=2.0)),
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "is_heard"),
+    [
+        (ArcsChanged(arcs=()), True),
+        (RingChanged(contact=ME), True),  # where all hold everything, this is all that is said
+        (EventsLost(), True),
+        (PeerChanged(peer=ME.peer, clock="unreachable"), False),
+    ],
+)
+async def test_a_steward_looks_at_its_keys_again_when_they_may_have_changed(
+    event: RingEvent, is_heard: bool
+) -> None:
+    ring = NewsOfTheRing()
+    steward = steward_in(ring)
+    async with steward.running():
+        await anyio.sleep(TERMS.silent_s)
+        assert isinstance(await steward.office.grant(OWN, ask(purpose="")), Granted)
+        ring.owned = Arcs()
+        ring.news.put(event)
+        await anyio.sleep(1)
+        answer = await steward.office.grant(OWN, ask(purpose=""))
+        assert answer == No("not-steward") if is_heard else isinstance(answer, Granted)
+
+
+async def test_a_steward_that_missed_news_of_the_ring_is_silent_like_a_new_one() -> None:
+    """What is its own now may have been another's meanwhile, which granted it."""
+    ring = NewsOfTheRing()
+    steward = steward_in(ring)
     robots = ask(purpose="")
     async with steward.running():
         await anyio.sleep(TERMS.silent_s)
         assert isinstance(await steward.office.grant(OWN, robots), Granted)
-        ring.news.send_nowait(True)
+        ring.news.put(ArcsChanged(arcs=()))
         await anyio.sleep(1)
         assert isinstance(await steward.office.grant(OWN, robots), Granted)
-        ring.news.send_nowait(False)
+        ring.news.put(EventsLost())
         await anyio.sleep(1)
         assert isinstance(await steward.office.grant(OWN, robots), NotYet)
         await anyio.sleep(TERMS.silent_s)

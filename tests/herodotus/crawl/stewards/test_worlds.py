@@ -13,9 +13,8 @@ import pytest
 from crawler.core.lease_office import LeaseOffice
 from crawler.core.politeness import STARTS_MAX, Lease, OptOutList, OriginReport
 from crawler.core.urls import Origin
-from herodotus.crawl.stewards import NodeRing
 from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
-from herodotus.crawl.stewards.office import key_of_subject, subject_of
+from herodotus.crawl.stewards.office import subject_of
 from herodotus.crawl.stewards.wire import Ask, encode_asks
 from herodotus.peer import Peer
 from herodotus.peers.calls import CallError
@@ -275,7 +274,7 @@ async def ask_all_the_time(member: Member, site: Site) -> None:
     subject = subject_of(site.name)
     asks = encode_asks([Ask(subject, STARTS_MAX, purpose=f"http://{site.name}")], [])
     while True:
-        owner = await NodeRing(member.peer._membership.node).owner(key_of_subject(subject))
+        owner = await member.peer._steward._owner(subject)
         if owner is not None and owner.peer != member.id:
             with suppress(CallError):
                 await member.peer._call_port.calls.call(owner, ASK_SERVICE, asks, deadline_s=1.0)
