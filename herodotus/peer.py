@@ -15,8 +15,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import herodotus
 from crawler.core.politeness import HostSteward, LeaseTerms, measured_delay_max_s
-from herodotus.copies.copies import Copies, CopiesPorts
+from dht.core.holders import Table
+from dht.core.placement import Rule
+from herodotus.copies.copies import Copies
 from herodotus.copies.departure import Leaving, LeavingPorts
+from herodotus.copies.shared_state import Meter, View
+from herodotus.copies.shared_state import Parts as CopiesParts
 from herodotus.core.alarms import alarms
 from herodotus.core.budgets import Spending
 from herodotus.core.captures import Deposit
@@ -106,7 +110,13 @@ class Peer:
         self._lookout = lookout_of(order, world, wall_clock=world.unix_s)
         self._steward = self._make_steward(order, own_key)
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
-        self._copies = Copies(self._copies_ports(own_key), parts.settings.copies)
+        self._copies = Copies(
+            self._copies_parts(own_key),
+            parts.settings.copies,
+            ring=lambda: self._membership.node,
+            archive_opened=self._archive.wait_open,
+            backlog=parts.home.copies,
+        )
         self._exchange = self._make_exchange()
         self._daily = self._make_daily(order)
         self._leaving = self._make_leaving()
@@ -186,24 +196,17 @@ class Peer:
             answers_disbelieved=self._rooms.disbelieved,
         )
 
-    def _copies_ports(self, own_key: bytes) -> CopiesPorts:
-        async def archive_opened() -> None:
-            await self._archive.wait_open()
-
-        return CopiesPorts(
-            me=own_key,
-            copies=self._parts.charter.copies,
-            ring=lambda: self._membership.node,
+    def _copies_parts(self, own_key: bytes) -> CopiesParts:
+        return CopiesParts(
+            view=View(me=own_key, table=Table((), Rule(self._parts.charter.copies))),
             holdings=lambda: self._archive.holdings,
-            archive_opened=archive_opened,
             calls=lambda: self._call_port.calls,
             sign=partial(signed, self._parts.key),
             now=self._world.elapsed_s,
             random=self._world.chance,
             workers=self._world,
-            backlog=self._parts.home.copies,
-            spend_out=partial(self._budget.spend, Spending.COPIES_OUT),
-            spend_in=partial(self._budget.spend, Spending.COPIES_IN),
+            upload=Meter(partial(self._budget.spend, Spending.COPIES_OUT)),
+            download=Meter(partial(self._budget.spend, Spending.COPIES_IN)),
             on_received=self._note_received,
         )
 

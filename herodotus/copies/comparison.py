@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from dht import Contact
 from herodotus.copies import wire
 from herodotus.copies.services import MEMBERS_MAX, symbols_of
-from herodotus.copies.shared_state import COMPARING, Tops
+from herodotus.copies.shared_state import COMPARING, Parts
 from herodotus.core import reconciliation
 from herodotus.core.copies.ledger import WANTED_MAX
 from herodotus.core.copies.symbols import CellReader, Decoder, Symbols
 from herodotus.core.errors import MalformedError
-from herodotus.core.ports import Workers
 from herodotus.core.reconciliation import MEMBER_BYTES, Scope, reconcile
-from herodotus.peers.calls import Calls, RefusedError
-from herodotus.store import Holdings
+from herodotus.peers.calls import RefusedError
 
 CELLS_MIN = 1_024
 """As many are always tried: they cost less than a list of the members of a common scope."""
@@ -51,31 +49,21 @@ class SetDifference:
 
 
 async def compare(
-    calls: Calls,
-    holdings: Holdings,
-    workers: Workers,
-    contact: Contact,
-    scope: Scope,
-    nonce: bytes,
-    *,
-    wants_promise: bool = False,
-    tops: Tops | None = None,
+    parts: Parts, contact: Contact, scope: Scope, nonce: bytes, *, wants_promise: bool = False
 ) -> SetDifference:
     """Raises a CallError when the peer does not answer, MalformedError when it breaks the protocol."""
     question = wire.encode_scope(scope, nonce, wants_promise=wants_promise)
-    return await _Comparing(calls, holdings, workers, contact, tops or Tops()).run(scope, nonce, question)
+    return await _Comparing(parts, contact).run(scope, nonce, question)
 
 
 class _Comparing:
     """The `Side` of captures: digests of directories, then cells, which need no size of the difference."""
 
-    def __init__(
-        self, calls: Calls, holdings: Holdings, workers: Workers, contact: Contact, tops: Tops
-    ) -> None:
-        self._calls = calls
-        self._holdings = holdings
-        self._workers = workers
-        self._tops = tops
+    def __init__(self, parts: Parts, contact: Contact) -> None:
+        self._calls = parts.calls()
+        self._holdings = parts.opened()
+        self._workers = parts.workers
+        self._tops = parts.tops
         self._contact = contact
         self._found = SetDifference()
         self._ours: Sequence[bytes] = ()

@@ -14,10 +14,8 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from random import Random
 
 import anyio
 
@@ -28,18 +26,12 @@ from herodotus.copies.deletions import Deletions
 from herodotus.copies.fetch_queue import Puller
 from herodotus.copies.hand_over import HandedOver, give, hand_over, heirs
 from herodotus.copies.push_queue import Added, Backlog, Pusher
-from herodotus.copies.report import audits_of, counted, holders_of, suspects_of
+from herodotus.copies.report import audits_of, holders_of, suspects_of
 from herodotus.copies.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import (
-    Meter,
-    OnReceived,
     Parts,
-    Spend,
-    View,
     WatchedRing,
-    freely,
-    nobody_told,
 )
 from herodotus.copies.surplus import DIRECTORIES, ShareSurvey, foreign, let_go, survey
 from herodotus.core.captures import CaptureId
@@ -48,27 +40,22 @@ from herodotus.core.copies.absence import Absence
 from herodotus.core.copies.schedule import Pace, Purpose, Task
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import capture_key
-from herodotus.core.ports import Lane, Workers
+from herodotus.core.ports import Lane
 from herodotus.core.reconciliation import Scope, ranges_of
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.status import CopiesStatus
-from herodotus.peers.calls import Calls, Services
+from herodotus.peers.calls import Services
 from herodotus.peers.ring_view import LastingView
-from herodotus.store import Bell, Holdings, Sign, current_bell
+from herodotus.store import Bell, current_bell
 
 ACKNOWLEDGE_S = 60.0
 """So long a store waits for other holders, where it waits for them."""
 
 
 class Arrivals:
-    """`write` makes the list of what is to be sent durable; without one it is not kept."""
-
-    def __init__(
-        self, parts: Parts, pusher: Pusher, write: Callable[[Added], Awaitable[None]] | None = None
-    ) -> None:
+    def __init__(self, parts: Parts, pusher: Pusher) -> None:
         self._parts = parts
         self._pusher = pusher
-        self._write = write
         self._fresh: deque[tuple[bytes, bool]] = deque()
         """Keys, and whether another holder sent it."""
         self._unwritten: deque[Added] = deque()
@@ -76,9 +63,9 @@ class Arrivals:
         self._bell: Bell
         self.stored = 0
 
-    def listen(self, workers: Workers) -> None:
+    def listen(self) -> None:
         """In the loop that `run` is in, before anything is stored."""
-        self._bell = current_bell(workers)
+        self._bell = current_bell(self._parts.workers)
 
     def on_stored(self, ids: Sequence[CaptureId]) -> None:
         """In the thread that made it durable."""
@@ -110,8 +97,7 @@ class Arrivals:
             self.hear()
             while self._unwritten:
                 added = self._unwritten.popleft()
-                if self._write is not None:
-                    await self._write(added)
+                await self._parts.workers.work(partial(self._pusher.write, added), LISTING)
 
     async def wait_copied(self, id_: CaptureId) -> None:
         """Until every holder of a capture that can be reached has it, or has said why not; some time at most."""
@@ -129,51 +115,28 @@ SURVEY_SHARE = 10
 """Surveys in the time between two comparisons with one peer, but one in `LOOK_S` at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopiesPorts:
-    """What the copying asks of the rest of the peer. Ring and archive are there only while the peer is open."""
-
-    me: PeerKey
-    copies: int
-    ring: Callable[[], WatchedRing]
-    holdings: Callable[[], Holdings | None]
-    archive_opened: Callable[[], Awaitable[None]]
-    """Returns once `holdings` gives some."""
-    calls: Callable[[], Calls]
-    sign: Sign
-    now: Callable[[], float]
-    """From any thread. It runs on while the machine sleeps: the promises of others run out meanwhile."""
-    random: Random
-    workers: Workers
-    backlog: Path | None = None
-    spend_out: Spend = freely
-    spend_in: Spend = freely
-    on_received: OnReceived = nobody_told
-
-
 class Copies:
     """`services` answers others; inside `opened` this peer's share is kept."""
 
-    def __init__(self, ports: CopiesPorts, settings: CopiesSettings) -> None:
-        self._ports = ports
+    def __init__(
+        self,
+        parts: Parts,
+        settings: CopiesSettings,
+        *,
+        ring: Callable[[], WatchedRing],
+        archive_opened: Callable[[], Awaitable[object]],
+        backlog: Path | None = None,
+    ) -> None:
+        """`ring` is there only while the peer is open; `archive_opened` returns once `parts.holdings` gives some."""
+        self.parts = parts
         self._settings = settings
+        self._ring = ring
+        self._archive_opened = archive_opened
         self._seen = LastingView(
-            Absence(departed_s=settings.departed_s, low_s=settings.low_s, copies=ports.copies)
-        )
-        self.parts = Parts(
-            view=View(me=ports.me, table=self._seen.table),
-            holdings=ports.holdings,
-            calls=ports.calls,
-            workers=ports.workers,
-            sign=ports.sign,
-            random=ports.random,
-            upload=Meter(ports.spend_out),
-            download=Meter(ports.spend_in),
-            now=ports.now,
-            on_received=ports.on_received,
+            Absence(departed_s=settings.departed_s, low_s=settings.low_s, copies=parts.view.copies)
         )
         self._puller = Puller(self.parts, on_more=self._compare_again)
-        self._pusher = Pusher(self.parts, Backlog(ports.backlog), on_given_up=self._compare_again)
+        self._pusher = Pusher(self.parts, Backlog(backlog), on_given_up=self._compare_again)
         self._deletions = Deletions(self.parts)
         self._repairs = Repairs(self.parts)
         self._rounds = Rounds(
@@ -183,7 +146,7 @@ class Copies:
             pusher=self._pusher,
             deletions=self._deletions,
         )
-        self._arrivals = Arrivals(self.parts, self._pusher, None if ports.backlog is None else self._write)
+        self._arrivals = Arrivals(self.parts, self._pusher)
         self.parts.hear = self._arrivals.hear
         self._auditor = Auditor(self.parts, every_s=settings.audit_s, on_doubt=self._compare_again)
         self._answers = CopyServices(self.parts, on_come=self._puller.poke)
@@ -195,7 +158,7 @@ class Copies:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        self._arrivals.listen(self._ports.workers)
+        self._arrivals.listen()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._work, tasks)
             try:
@@ -205,28 +168,25 @@ class Copies:
 
     async def _work(self, tasks: anyio.abc.TaskGroup) -> None:
         await self._wait_for_archive()
-        self._look(self._ports.ring())
+        self._look(self._ring())
         self._pusher.resume()
         parts = (self._arrivals, self._rounds, self._auditor, self._puller, self._pusher)
         for work in (self._watch_ring, self._survey_now_and_then, *(part.run for part in parts)):
             tasks.start_soon(work)
 
     async def _wait_for_archive(self) -> None:
-        await self._ports.archive_opened()
+        await self._archive_opened()
         waits = self._settings.acknowledge == "k"
         self.parts.opened().listen(
             self._arrivals.on_stored,
-            sign=self._ports.sign,
+            sign=self.parts.sign,
             acknowledge=self._arrivals.wait_copied if waits else None,
         )
-
-    async def _write(self, added: Added) -> None:
-        await self._ports.workers.work(lambda: self._pusher.write(added), LISTING)
 
     # -- who holds what -----------------------------------------------------------------------------------
 
     async def _watch_ring(self) -> None:
-        ring = self._ports.ring()
+        ring = self._ring()
         with ring.events() as events:
             self._look(ring)
             while True:
@@ -319,7 +279,9 @@ class Copies:
         """How many captures of ours are known to be with how many hosts, as of the last survey."""
         found = self._survey
         since = self.parts.now() - 2 * self._settings.compare_s - COMPARE_DEADLINE_S
-        return self.parts.ledger.histogram(self._ports.me, [*found.own, *found.surplus], found.counts, since)
+        return self.parts.ledger.histogram(
+            self.parts.view.me, [*found.own, *found.surplus], found.counts, since
+        )
 
     # -- leaving, status ----------------------------------------------------------------------------------
 
@@ -333,13 +295,13 @@ class Copies:
         everything = await foreign(holdings, Arcs(), DIRECTORIES)  # a survey does not look at all of it
 
         def heirs_now() -> dict[PeerKey, Scope]:
-            return heirs(self.parts, self._ports.ring(), everything)
+            return heirs(self.parts, self._ring(), everything)
 
         return await hand_over(heirs_now, partial(give, self._rounds, self._pusher), tell)
 
     def status(self, capture_bytes: float = 0.0) -> CopiesStatus:
         """`capture_bytes`: what a capture takes here on average."""
-        to_send, to_fetch = self._pusher.pending, len(self.parts.wanted)
+        counts, to_send, to_fetch = self.parts.counts, self._pusher.pending, len(self.parts.wanted)
         too_few = sum(count for copies, count in self.histogram.items() if copies < self._expected_copies())
         return CopiesStatus(
             to_send=to_send,
@@ -349,7 +311,18 @@ class Copies:
             too_few_bytes=round(too_few * capture_bytes),
             under_repair=len(self._repairs),
             claimed_deleted=len(self._deletions),
-            **counted(self.parts),
+            pushed=counts.pushed,
+            pulled=counts.pulled,
+            received=counts.received,
+            refused=counts.refused,
+            dropped=counts.dropped,
+            compared=counts.compared,
+            failed=counts.failed,
+            audited=counts.audited,
+            disputed=counts.disputed,
+            repaired=counts.repaired,
+            bytes_in=self.parts.download.spent,
+            bytes_out=self.parts.upload.spent,
             holders=holders_of(self.parts, self._rounds.met),
             audits=audits_of(self.parts, self._auditor.past),
             suspects=suspects_of(self.parts),
@@ -357,4 +330,4 @@ class Copies:
 
     def _expected_copies(self) -> int:
         """k, or as many as there are hosts."""
-        return min(self._ports.copies, len(self.parts.view.table.peers))
+        return min(self.parts.view.copies, len(self.parts.view.table.peers))

@@ -1,46 +1,12 @@
 """What does the copying say about itself? The figures for `status` and the operator's page."""
 
 from collections.abc import Iterable, Mapping
-from typing import TypedDict
 
 from herodotus.copies.audits import Audited
 from herodotus.copies.rounds import Met
 from herodotus.copies.shared_state import SHOWN_KEY, Parts
 from herodotus.core.copies import PeerKey
 from herodotus.core.status import AuditStatus, HolderStatus
-
-
-class Counted(TypedDict):
-    pushed: int
-    pulled: int
-    received: int
-    refused: int
-    dropped: int
-    compared: int
-    failed: int
-    audited: int
-    disputed: int
-    repaired: int
-    bytes_in: int
-    bytes_out: int
-
-
-def counted(parts: Parts) -> Counted:
-    counts = parts.counts
-    return Counted(
-        pushed=counts.pushed,
-        pulled=counts.pulled,
-        received=counts.received,
-        refused=counts.refused,
-        dropped=counts.dropped,
-        compared=counts.compared,
-        failed=counts.failed,
-        audited=counts.audited,
-        disputed=counts.disputed,
-        repaired=counts.repaired,
-        bytes_in=parts.download.spent,
-        bytes_out=parts.upload.spent,
-    )
 
 
 def holders_of(parts: Parts, met: Mapping[PeerKey, Met]) -> tuple[HolderStatus, ...]:

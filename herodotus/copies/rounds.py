@@ -134,16 +134,7 @@ class Rounds:
         parts, holdings = self._parts, self._parts.opened()
         nonce = parts.random.randbytes(wire.NONCE_BYTES)
         wants = purpose is Purpose.SURPLUS
-        found = await compare(
-            parts.calls(),
-            holdings,
-            parts.workers,
-            contact,
-            scope,
-            nonce,
-            wants_promise=wants,
-            tops=parts.tops,
-        )
+        found = await compare(parts, contact, scope, nonce, wants_promise=wants)
         lacking = await self._act_on(contact.peer, purpose, found)
         # A copy to be dropped must be there to the last content, not only something of each day. And what a URL got
         # on one day besides the first would miss for good a holder that was none when it came.

@@ -141,6 +141,8 @@ async def freely(size: int) -> None:
 
 
 class Meter:
+    """Counts what was spent; `spend` waits until it may be."""
+
     def __init__(self, spend: Spend = freely) -> None:
         self._spend = spend
         self.spent = 0
@@ -240,9 +242,10 @@ class Parts:
     sign: Sign
     random: Random
     """For nonces: nobody may foresee them."""
-    upload: Meter
-    download: Meter
+    upload: Meter = field(default_factory=Meter)
+    download: Meter = field(default_factory=Meter)
     now: Callable[[], float] = anyio.current_time
+    """From any thread. It runs on while the machine sleeps: the promises of others run out meanwhile."""
     ledger: HoldingLedger = field(default_factory=HoldingLedger)
     wanted: Wanted = field(default_factory=Wanted)
     suspects: Suspects = field(default_factory=Suspects)

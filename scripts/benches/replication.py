@@ -21,7 +21,7 @@ from dht.core.placement import Rule
 from herodotus.copies.comparison import compare
 from herodotus.copies.fetch_queue import fetch
 from herodotus.copies.services import CopyServices
-from herodotus.copies.shared_state import Meter, Parts, View
+from herodotus.copies.shared_state import Parts, View
 from herodotus.core.ports import Workers
 from herodotus.core.signatures import signed
 from herodotus.machine import Machine
@@ -57,8 +57,6 @@ def parts_of(holdings: Holdings, workers: Workers, calls: Straight | None = None
         workers=workers,
         sign=partial(signed, KEY),
         random=random.Random(0),
-        upload=Meter(),
-        download=Meter(),
     )
 
 
@@ -86,7 +84,7 @@ async def protocol(count: int, differences: int, seed: int) -> bool:
         await one.digests(*WHOLE_RING[0])  # kept by an archive, so not part of a comparison
     calls = Straight(CopyServices(parts_of(theirs.holdings, AtOnce()), on_come=lambda: None).services())
     began = time.process_time()
-    found = await compare(calls, ours.holdings, AtOnce(), THEM, WHOLE_RING, bytes(16))
+    found = await compare(parts_of(ours.holdings, AtOnce(), calls), THEM, WHOLE_RING, bytes(16))
     took_s = time.process_time() - began
     assert (found.missing_here, found.missing_there) == (there, here), "a difference was missed"
     total, thesis = sum(calls.bytes.values()), thesis_bytes(common | here, common | there)
@@ -120,9 +118,8 @@ async def archives(count: int, differences: int, scratch: Path) -> None:
         missing: set[bytes] = set()
         for word in ("first", "again"):
             began = time.perf_counter()
-            found = await compare(
-                Straight(answers.services()), ArchiveHoldings(ours), machine, THEM, WHOLE_RING, bytes(16)
-            )
+            parts = parts_of(ArchiveHoldings(ours), machine, Straight(answers.services()))
+            found = await compare(parts, THEM, WHOLE_RING, bytes(16))
             missing = found.missing_here
             print(
                 f"archives of {count:,} captures, {len(missing):,} missing, compared {word}: "

@@ -18,7 +18,7 @@ from dht.core.arcs import WHOLE
 from dht.core.holders import Table
 from dht.core.placement import Rule
 from herodotus.copies.fetch_queue import receive_all
-from herodotus.copies.shared_state import Meter, Parts, View, freely
+from herodotus.copies.shared_state import Parts, View
 from herodotus.copies.wire import STORED
 from herodotus.core.captures import Deposit, position_of
 from herodotus.core.signatures import signed
@@ -74,8 +74,6 @@ async def test_it_travels_to_other_holders() -> None:
         calls=lambda: pytest.fail("nobody is called"),
         sign=lambda one: one,
         random=random.Random(1),
-        upload=Meter(freely),
-        download=Meter(freely),
     )
     parcel = b"".join(compress_bundle(signed(key, deposit()), None))
     ((outcome, _),) = await receive_all(parts, [parcel], b"\2" * 32)

@@ -12,7 +12,7 @@ from dht.core.placement import Rule
 from dht.core.records import Address
 from herodotus.copies.audits import audit, judge
 from herodotus.copies.services import CopyServices
-from herodotus.copies.shared_state import Meter, Parts, View, freely
+from herodotus.copies.shared_state import Parts, View
 from herodotus.core.captures import Deposit
 from herodotus.core.index_rows import capture_key
 from herodotus.core.reconciliation import member_of
@@ -86,8 +86,6 @@ def a_peer(calls: Services | None = None, *held: Deposit) -> Parts:
         workers=AtOnce(),
         sign=lambda deposit: deposit,
         random=random.Random(1),
-        upload=Meter(freely),
-        download=Meter(freely),
     )
 
 

@@ -13,9 +13,10 @@ from dht.core.records import Address
 from herodotus.copies import wire
 from herodotus.copies.comparison import LiarError, SetDifference, compare
 from herodotus.copies.services import CopyServices
-from herodotus.copies.shared_state import Meter, Parts, View
+from herodotus.copies.shared_state import Parts, View
 from herodotus.core.errors import MalformedError
 from herodotus.core.reconciliation import Range, Scope, arcs_of
+from herodotus.peers.calls import Calls
 from tests.herodotus.copies.sets import WHOLE_RING, MemberSet, Straight
 from tests.herodotus.store.memory_store import AtOnce
 
@@ -28,27 +29,27 @@ def member(rng: random.Random, family: bytes = b"c") -> bytes:
     return rng.randbytes(12) + rng.randrange(19_000, 19_400).to_bytes(3, "big") + family
 
 
-def answers(theirs: MemberSet, scope: Scope = WHOLE_RING) -> CopyServices:
-    view = View(me=b"\1" * 32, table=Table((), Rule(6)), share=arcs_of(scope))
-    parts = Parts(
-        view=view,
-        holdings=lambda: theirs.holdings,
+def parts_of(members: MemberSet, calls: Calls | None = None, scope: Scope = WHOLE_RING) -> Parts:
+    return Parts(
+        view=View(me=b"\1" * 32, table=Table((), Rule(6)), share=arcs_of(scope)),
+        holdings=lambda: members.holdings,
         workers=AtOnce(),
-        calls=lambda: Straight(answers(theirs).services()),
+        calls=lambda: calls or pytest.fail("nobody is called"),
         sign=lambda deposit: deposit,
         random=random.Random(0),
-        upload=Meter(),
-        download=Meter(),
         now=lambda: 0.0,
     )
-    return CopyServices(parts, on_come=lambda: None)
+
+
+def answers(theirs: MemberSet, scope: Scope = WHOLE_RING) -> CopyServices:
+    return CopyServices(parts_of(theirs, scope=scope), on_come=lambda: None)
 
 
 async def compared(
     ours: Iterable[bytes], theirs: Iterable[bytes], scope: Scope = WHOLE_RING, tamper: Tamper | None = None
 ) -> tuple[SetDifference, Straight]:
     calls = Straight(answers(MemberSet(theirs)).services(), tamper=tamper)
-    return await compare(calls, MemberSet(ours).holdings, AtOnce(), THEM, scope, b"n" * 16), calls
+    return await compare(parts_of(MemberSet(ours), calls), THEM, scope, b"n" * 16), calls
 
 
 @pytest.mark.parametrize("differences", [0, 1, 10, 300, 3_000])
@@ -92,8 +93,8 @@ async def test_only_what_was_asked_about_is_compared() -> None:
 async def test_who_promises_holds_all_of_it_by_its_own_view() -> None:
     low = (Range(bytes(12), b"\x80" + bytes(11)),)
     calls = Straight(answers(MemberSet(()), low).services())
-    assert (await compare(calls, MemberSet(()).holdings, AtOnce(), THEM, low, bytes(16))).is_holder
-    assert not (await compare(calls, MemberSet(()).holdings, AtOnce(), THEM, WHOLE_RING, bytes(16))).is_holder
+    assert (await compare(parts_of(MemberSet(()), calls), THEM, low, bytes(16))).is_holder
+    assert not (await compare(parts_of(MemberSet(()), calls), THEM, WHOLE_RING, bytes(16))).is_holder
 
 
 async def test_a_root_said_back_is_not_believed() -> None:
@@ -109,8 +110,8 @@ async def test_a_root_said_back_is_not_believed() -> None:
     rng = random.Random(3)
     members = {member(rng) for _ in range(100)}
     calls = Straight(answers(MemberSet(members)).services(), tamper=replayed)
-    first = await compare(calls, MemberSet(members).holdings, AtOnce(), THEM, WHOLE_RING, b"a" * 16)
-    second = await compare(calls, MemberSet(members).holdings, AtOnce(), THEM, WHOLE_RING, b"b" * 16)
+    first = await compare(parts_of(MemberSet(members), calls), THEM, WHOLE_RING, b"a" * 16)
+    second = await compare(parts_of(MemberSet(members), calls), THEM, WHOLE_RING, b"b" * 16)
     assert first.steps == [wire.ROOT]
     assert second.steps == [wire.ROOT, wire.TOPS]
 
@@ -146,7 +147,7 @@ async def test_members_outside_of_the_question_are_a_lie(seed: int) -> None:
     calls = Straight(answers(theirs).services(), tamper=lying)
     scope = (Range(bytes(12), b"\x80" + bytes(11)),)
     with pytest.raises(LiarError):
-        await compare(calls, MemberSet(()).holdings, AtOnce(), THEM, scope, bytes(16))
+        await compare(parts_of(MemberSet(()), calls), THEM, scope, bytes(16))
 
 
 @pytest.mark.parametrize("service", [wire.ROOT, wire.TOPS, wire.CELLS, wire.MEMBERS])

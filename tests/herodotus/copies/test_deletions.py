@@ -14,7 +14,7 @@ from dht.core.placement import Rule
 from dht.core.records import Address
 from herodotus.copies import deletions, wire
 from herodotus.copies.deletions import Deletions
-from herodotus.copies.shared_state import Meter, Parts, View, freely
+from herodotus.copies.shared_state import Parts, View
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
 from herodotus.core.reconciliation import member_of
 from herodotus.store.holdings import ArchiveHoldings
@@ -53,8 +53,6 @@ class Scene:
             workers=AtOnce(),
             sign=lambda deposit: deposit,
             random=random.Random(1),
-            upload=Meter(freely),
-            download=Meter(freely),
         )
         self.deletions = Deletions(self.parts)
 

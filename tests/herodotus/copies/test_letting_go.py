@@ -10,7 +10,7 @@ from dht.core.holders import Table
 from dht.core.placement import Rule
 from herodotus.copies import wire
 from herodotus.copies.services import CopyServices
-from herodotus.copies.shared_state import Meter, Parts, View
+from herodotus.copies.shared_state import Parts, View
 from herodotus.copies.surplus import DEED_S, ShareSurvey, let_go
 from herodotus.core.copies.ledger import Group
 from herodotus.core.index_rows import CAPTURE, after
@@ -47,8 +47,6 @@ class Scene:
             workers=AtOnce(),
             sign=lambda deposit: deposit,
             random=random.Random(0),
-            upload=Meter(),
-            download=Meter(),
             now=lambda: self.now,
             hear=self.hear,
         )

@@ -14,7 +14,7 @@ from dht.core.holders import Table
 from dht.core.placement import Rule
 from herodotus.copies import fetch_queue
 from herodotus.copies.fetch_queue import LIGHT_BYTES_MAX, receive_all
-from herodotus.copies.shared_state import Meter, Parts, View, freely
+from herodotus.copies.shared_state import Parts, View
 from herodotus.copies.wire import BROKEN, NOT_MINE, STORED, UNSIGNED
 from herodotus.core.captures import Deposit
 from herodotus.core.copies import PeerKey
@@ -49,8 +49,6 @@ async def test_few_kilobytes_that_unfold_to_megabytes_are_taken_in_one_at_a_time
         workers=AtOnce(),
         sign=lambda deposit: deposit,
         random=random.Random(1),
-        upload=Meter(freely),
-        download=Meter(freely),
     )
     held: set[bytes] = set()
     held_at_once: list[int] = []
@@ -86,8 +84,6 @@ async def test_of_a_capture_that_was_not_here_is_told_once_and_by_whose_word_it_
         workers=AtOnce(),
         sign=lambda deposit: deposit,
         random=random.Random(1),
-        upload=Meter(freely),
-        download=Meter(freely),
         on_received=lambda deposit, signer: told.append((deposit.capture.url, signer)),
     )
     await receive_all(parts, [parcel(1, 10)], SENDER)
@@ -121,8 +117,6 @@ async def test_what_nobody_vouches_for_is_refused_and_never_vouched_for_by_us(
         calls=lambda: pytest.fail("nobody is called"),
         sign=lambda deposit: deposit,
         random=random.Random(1),
-        upload=Meter(freely),
-        download=Meter(freely),
         on_received=lambda deposit, _signer: told.append(deposit.capture.url),
     )
     deposit = page("http://example.org/1", NOW_S, b"body")
@@ -142,8 +136,6 @@ async def test_what_others_have_to_hold_is_not_taken() -> None:
         calls=lambda: pytest.fail("nobody is called"),
         sign=lambda deposit: deposit,
         random=random.Random(1),
-        upload=Meter(freely),
-        download=Meter(freely),
     )
     (result,) = await receive_all(parts, [parcel(1, 10)], SENDER)
     assert (result[0], store.archive.captures) == (NOT_MINE, 0)

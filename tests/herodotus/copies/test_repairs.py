@@ -10,7 +10,7 @@ from dht.core.holders import Table
 from dht.core.placement import Rule
 from herodotus.copies import audits
 from herodotus.copies.audits import SCAN_S, Repairs
-from herodotus.copies.shared_state import Meter, Parts, View, freely
+from herodotus.copies.shared_state import Parts, View
 from herodotus.core.index_rows import CAPTURE, decode_entry
 from herodotus.store import engine
 from herodotus.store.holdings import ArchiveHoldings
@@ -35,8 +35,6 @@ class Looking:
                 workers=AtOnce(),
                 sign=lambda deposit: deposit,
                 random=random.Random(1),
-                upload=Meter(freely),
-                download=Meter(freely),
                 now=lambda: self.now,
             )
         )

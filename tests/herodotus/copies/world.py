@@ -21,7 +21,8 @@ from dht.core.holders import Table
 from dht.core.ids import Key, PeerKey
 from dht.core.placement import Rule
 from dht.core.records import Address
-from herodotus.copies.copies import Copies, CopiesPorts
+from herodotus.copies.copies import Copies
+from herodotus.copies.shared_state import Parts, View
 from herodotus.core.captures import CaptureId
 from herodotus.core.index_rows import CAPTURE, after
 from herodotus.core.settings.sections import CopiesSettings
@@ -171,19 +172,16 @@ class Net:
         async def opened() -> None:
             await anyio.lowlevel.checkpoint()
 
-        ports = CopiesPorts(
-            me=peer.me,
-            copies=self.copies,
-            ring=lambda: peer,
+        parts = Parts(
+            view=View(me=peer.me, table=Table((), Rule(self.copies))),
             holdings=lambda: ArchiveHoldings(peer.store),
-            archive_opened=opened,
             calls=lambda: cast("Calls", Wires(self, peer)),
             sign=partial(signed, peer.key),
             random=random.Random(self.random.random()),
             now=anyio.current_time,
             workers=AtOnce(),
         )
-        peer.copies = Copies(ports, self.settings)
+        peer.copies = Copies(parts, self.settings, ring=lambda: peer, archive_opened=opened)
         peer.is_up = peer.is_in_ring = True
         peer.scope = anyio.CancelScope()
         await self.tasks.start(self._run, peer)
