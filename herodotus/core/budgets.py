@@ -100,10 +100,12 @@ class TrafficLedger:
         return self._months.get(month, Volume())
 
     def book(self, month: str, *, up: int = 0, down: int = 0) -> None:
+        assert min(up, down) >= 0, "what was spent is not given back"
         before = self._months.pop(month, Volume())
         self._months[month] = Volume(up=before.up + up, down=before.down + down)
         while len(self._months) > MONTHS_KEPT:
             self._months.pop(next(iter(self._months)))
+        assert self.last == month, "months are kept by when they were booked, not by their names"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,7 @@ class Month:
         if first > local:
             first = _month_later(first, -1)
         length = _month_later(first, 1) - first
+        assert first <= local < first + length
         return cls(
             name=f"{first:%Y-%m}",
             elapsed_s=(local - first).total_seconds(),
@@ -220,6 +223,9 @@ class Budgets:
         if spent >= share:
             return until_next_s
         due_s = spent / share * month.length_s - DAY_S  # when an even pace would have come to what is spent
+        assert due_s <= month.length_s - DAY_S, (
+            "background work is never told to wait for longer than the month"
+        )
         return max(0.0, due_s - month.elapsed_s)
 
 
@@ -247,6 +253,7 @@ _LOYALTY = 0.75
 
 def virtual_nodes_for(offered: int, *, positions_max: int, before: int | None = None) -> int:
     """How many positions a peer with this much storage takes; `before` is how many it had in its last run."""
+    assert positions_max >= 1, "a peer has a position, however little it offers"
     wanted = offered / POSITION_BYTES
     if before is not None and before >= 1 and abs(wanted - before) < _LOYALTY:
         return min(before, positions_max)

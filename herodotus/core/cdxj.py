@@ -104,6 +104,9 @@ def _unescaped(text: str) -> bytes:
 def format_line(
     *, url: str, time_s: int, mime: str, status: int, digest: str, place: FilePlace, file_name: str
 ) -> str:
+    # `_PLACE` and `_EXTENT` read up to the next quote, and lines end at a line's end.
+    assert '"' not in file_name
+    assert file_name.isprintable()
     fields = {
         "url": url,
         "mime": mime or "unk",

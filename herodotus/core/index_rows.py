@@ -76,6 +76,7 @@ class VisitCount:
 
 
 def arrival_of(file: int, offset: int) -> int:
+    assert 0 <= offset < 1 << 32, "or captures would not sort by when they came"
     return file << 32 | offset
 
 
@@ -107,6 +108,8 @@ def payload_prefix(bucket: int, digest: bytes) -> bytes:
 
 def payload_key(capture: bytes, digest: bytes, kind: RowKind) -> bytes:
     """`capture` is a key of family c."""
+    assert capture[:1] == CAPTURE
+    assert len(capture) == 1 + KEY_BYTES + 4 + 3
     return b"".join(
         (payload_prefix(bucket_of(capture[1:]), digest), bytes((kind,)), capture[1:9], capture[13:17])
     )
@@ -210,4 +213,6 @@ def decode_numbers(data: bytes) -> list[int]:
 def after(prefix: bytes) -> bytes:
     """The first key that does not start with `prefix`."""
     stripped = prefix.rstrip(b"\xff")
-    return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else b"\xff" * 32
+    found = stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else b"\xff" * 32
+    assert found > prefix
+    return found

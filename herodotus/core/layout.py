@@ -13,6 +13,7 @@ a file is.
 import re
 from dataclasses import dataclass
 from enum import Enum
+from math import gcd
 
 LOG_FOLDER, SEGMENT_FOLDER, JOURNAL_FOLDER = "log", "segments", "journal"
 DICTIONARY_FIELD = "herodotus-dictionary-digest"
@@ -67,6 +68,7 @@ class FileName:
 
     @property
     def path(self) -> str:
+        assert 0 <= self.number <= NUMBER_MAX, "the index could not name it"
         if self.bucket is None:
             return f"{LOG_FOLDER}/{self.number:08}.warc.gz"
         return f"{SEGMENT_FOLDER}/{self.bucket:x}/{self.epoch:06}-{self.number:08}.warc.{self.codec.value}"
@@ -103,19 +105,15 @@ def parse_path(path: str) -> FileName | None:
 def slice_of(bucket: int, epoch: int, slices: int) -> int:
     """Which of several disks a segment belongs on: Generalised Disk Modulo with a step near 0.38 n (paper
     002)."""
+    assert slices >= 1
     return (bucket + golden_step(slices) * epoch) % slices
 
 
 def golden_step(slices: int) -> int:
     """The number nearest to 0.38 n that has no divisor in common with n."""
-    candidates = [step for step in range(1, max(slices, 2)) if _gcd(step, slices) == 1] or [1]
+    candidates = [step for step in range(1, max(slices, 2)) if gcd(step, slices) == 1]
+    assert candidates, "one has no divisor in common with any number"
     return min(candidates, key=lambda step: (abs(step - 0.38 * slices), step))
-
-
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return a
 
 
 README = """\

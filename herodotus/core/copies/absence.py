@@ -40,6 +40,8 @@ class Absence:
         for peer in returned:
             self._absent.pop(peer, None)  # at its old place or at a new one: it is there
         self._present = {peer: tuple(positions) for peer, positions in present.items()}
+        # `table` takes the positions of both: a peer in both would be there twice.
+        assert self._present.keys().isdisjoint(self._absent)
         return returned
 
     def depart(self, peer: PeerKey) -> None:

@@ -193,6 +193,7 @@ class HoldingLedger:
                 known = [one for peer in others if (one := self._confirmation(peer, part, since)) is not None]
                 lacking = Counter(key for one in known for key in one.lacking if key in part)
                 for missing in lacking.values():
+                    assert missing <= len(known), "each peer lacks a capture once"
                     total[1 + len(known) - missing] += 1
                 total[1 + len(known)] += max(0, counts.get(one_range, 0) - len(lacking))
         return {copies: number for copies, number in sorted(total.items()) if number}
@@ -237,6 +238,7 @@ class Wanted:
             self._sources.setdefault(member, set()).add(source)
             self._by_source.setdefault(source, set()).add(member)
         self._queues.pop(source, None)
+        assert len(self._sources) <= WANTED_MAX
 
     def sources(self) -> list[PeerKey]:
         """Peers that could be asked for something now."""
@@ -247,6 +249,7 @@ class Wanted:
         taken: list[bytes] = []
         while len(taken) < count and (queue := self._queue(source)):
             member = queue.pop()
+            assert source in self._sources[member], "only a peer that has it is asked"
             self._asked[member] = source
             taken.append(member)
         return taken
@@ -284,6 +287,7 @@ class Wanted:
         for other in sources:
             self._queues.pop(other, None)
         if not sources:
+            assert member not in self._asked, "nobody is left who could be under way with it"
             del self._sources[member]
 
     def cut(self, source: PeerKey) -> None:
@@ -348,6 +352,7 @@ class Offers:
     def _leave(self, key: bytes) -> None:
         member = member_of(CAPTURE + key)
         self._members[member] -= 1
+        assert self._members[member] >= 0, "each offer is counted once, and leaves once"
         if not self._members[member]:
             del self._members[member]
 

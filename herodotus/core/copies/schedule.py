@@ -39,6 +39,7 @@ class ComparisonSchedule:
     def __init__(self, *, every_s: float, soon_s: float, random: Random) -> None:
         """`soon_s` spreads the tasks that a change of the ring makes due, so that peers do not all compare at
         once."""
+        assert 0 <= soon_s <= every_s, "what changed is compared before what did not"
         self._every_s = every_s
         self._soon_s = soon_s
         self._random = random
@@ -90,6 +91,7 @@ class ComparisonSchedule:
             entry.is_running = False
             entry.failures += 1
             entry.due = now + wait_s * self._random.uniform(0.5, 1.0)
+            assert entry.due <= now + self._every_s, "a peer that fails is asked no less often than others"
 
     def next_deadline(self) -> float | None:
         return min((entry.due for entry in self._tasks.values() if not entry.is_running), default=None)
@@ -109,6 +111,7 @@ class Pace:
 
     def note(self, done: int, now: float) -> None:
         """`done` is of all time; it never falls."""
+        assert not self._samples or done >= self._samples[-1][1]
         self._samples.append((now, done))
         while now - self._samples[0][0] > SPAN_S:
             self._samples.popleft()

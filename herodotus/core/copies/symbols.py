@@ -51,6 +51,7 @@ class Symbols:
         return len(self._packed)
 
     def cells(self, start: int, end: int) -> list[Cell]:
+        assert 0 <= start <= end
         if end > CELLS_MAX:
             raise MalformedError("more cells than any honest difference needs")
         while len(self._cells) < end:
@@ -59,6 +60,7 @@ class Symbols:
 
     def _make(self, end: int) -> None:
         more = end - len(self._cells)
+        assert more > 0, "every look at the elements makes cells, or `cells` would never end"
         cells, counts = self._cells, self._counts
         cells += [0] * more
         counts += [0] * more
@@ -73,6 +75,7 @@ class Symbols:
                 counts[at] += 1
                 state = state * _MULTIPLIER & _MASK
                 at += ceil((at + 1.5) * (_SCALE / sqrt(state + 1) - 1))
+            assert at >= end, "no cell of this element may be left out"
             upcoming[number], states[number] = at, state
 
 
@@ -118,6 +121,7 @@ class Decoder:
         end = len(self._cells)
         while waiting:
             at = waiting.pop()
+            assert at < end
             element = _pure(self._cells[at], self._counts[at])
             if element is None or element in self._found:
                 continue
@@ -131,6 +135,7 @@ class Decoder:
     def _remove(self, known: list[int], end: int) -> list[int]:
         """Take an element out of the cells up to `end`. Returns the cells that may now show another element."""
         packed, state, at, sign = known
+        assert sign in (1, -1), "it was alone in a cell, on one of the two sides"
         touched = []
         while at < end:
             self._cells[at] ^= packed
