@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from types import MappingProxyType
-from typing import Final, get_args
+from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -37,8 +37,8 @@ from dht.wire import MessageCodec, MessageRefused, decode_record, encode_message
 WITNESSES_OF_OUR_ADDRESS: Final = 2
 SIGHTINGS_MAX: Final = 16
 _CLASS_OF: Final[dict[type, str]] = {  # under which of `TransportLimits` a message counts
-    **dict.fromkeys(get_args(m.Request), "other"),
-    **dict.fromkeys(get_args(m.Reply), "reply"),
+    **dict.fromkeys(m.REQUESTS, "other"),
+    **dict.fromkeys(m.REPLIES, "reply"),
     m.Find: "find",
     m.GetState: "state",
     m.Rumour: "rumour",

@@ -172,7 +172,7 @@ _PACKED: Final = {
     m.Offer: _Offer,
     m.Want: _Want,
 }
-_SHAPES: Final = tuple(_PACKED.get(kind, kind) for kind in get_args(m.Message))
+_SHAPES: Final = tuple(_PACKED.get(kind, kind) for kind in (*m.REQUESTS, *m.REPLIES))
 _KINDS: Final = frozenset(shape.__struct_config__.tag for shape in _SHAPES)
 """22 and 23 were BATCH and its answer, which no peer ever sent: reserved, and refused as unknown kinds."""
 _NEWS_KINDS: Final = frozenset(kind.__struct_config__.tag for kind in get_args(News))

@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from crawler.core.rows import RowLimits
 from crawler.core.urls import UrlRules
 from crawler.http import FetchSettings
-from dht.discovery.lan import NoLan
+from dht.discovery.lan import LanDiscovery
 from dht.discovery.port_mapping import PortGateway
-from dht.discovery.rendezvous import NoRendezvous
+from dht.discovery.rendezvous import Rendezvous
 from dht.endpoint import SessionEndpoint
 from dht.finding import Finders
 from dht.transport import OnEvent, OnMessages
@@ -211,8 +211,8 @@ class SimulatedMachine:
         return Finders(
             given=parts.given,
             remembered=parts.remembered,
-            lan=NoLan(),
-            rendezvous=NoRendezvous(),
+            lan=LanDiscovery(),
+            rendezvous=Rendezvous(),
             times=parts.times,
             wall_clock=self.unix_s,
             random=self.chance,

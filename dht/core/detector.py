@@ -20,6 +20,7 @@ is skipped, the ring is wrong.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from math import log10
 
 from dht.core import rules as bounds
@@ -269,11 +270,8 @@ class Detector:
 
     def _neighbours(self, position: Key) -> list[Contact]:
         reach = bounds.WITNESS_REACH + bounds.WITNESS_SLACK
-        found = []
-        for walk in (self._table.clockwise(position), self._table.counterclockwise(position)):
-            for _, contact in zip(range(reach), walk, strict=False):
-                found.append(contact)
-        return found
+        walks = self._table.clockwise(position), self._table.counterclockwise(position)
+        return [contact for walk in walks for contact in islice(walk, reach)]
 
     def _witnesses(self, suspect: Contact) -> list[Contact]:
         near = self._neighbours(suspect.position)

@@ -79,12 +79,8 @@ class Gossip:
         self._pulls: deque[tuple[Contact, int]] = deque()
         self._pulling = 0
         self._deaths: deque[tuple[float, PeerKey]] = deque()
-        self._running = False
 
     def start(self, now: float) -> None:
-        if self._running:
-            return
-        self._running = True
         self._thrift.start(now)
         self._host.at(now + self._host.random.uniform(0, self._digest_period()), self._compare)
         self._host.at(now + self._host.jittered(self._host.rules.graveyard_s), self._visit_grave)
@@ -139,9 +135,8 @@ class Gossip:
         if record.previous:
             self._rotate(signed, now)
         self._table.put(signed)
-        self.detector.heard(
-            record.peer
-        )  # the signer of a newer record is alive, even if it has not spoken to us
+        # The signer of a newer record is alive, even if it has not spoken to us.
+        self.detector.heard(record.peer)
         self._table_changed(signed)
         return True
 
@@ -347,9 +342,8 @@ class Gossip:
         places = [*self.graves, *unknown]
         if places:
             grave = self._host.random.choice(places)
-            self._host.ask(
-                grave, Ping(id=self._host.new_id()), partial(self._risen, grave), now, is_favour=True
-            )  # no news, that it is silent
+            risen = partial(self._risen, grave)  # that it is silent is no news: a favour
+            self._host.ask(grave, Ping(id=self._host.new_id()), risen, now, is_favour=True)
         while self._deaths and self._deaths[0][0] <= now - bounds.DEPARTED_AFTER_S:
             peer = self._deaths.popleft()[1]
             if peer in self._table.tombs:

@@ -42,8 +42,8 @@ class PendingRequest:
 
 class MachineHost:
     __slots__ = (
-        "_heap", "_on_loss", "_round_trips", "_sequence", "counts", "effects", "health", "loopback", "me",
-        "notary", "questions", "random", "rules", )  # fmt: skip
+        "_heap", "_round_trips", "_sequence", "counts", "effects", "health", "loopback", "me",
+        "notary", "on_loss", "questions", "random", "rules", )  # fmt: skip
 
     def __init__(self, me: Contact, rules: RingRules, notary: Notary, random: Random) -> None:
         self.me = me
@@ -58,11 +58,8 @@ class MachineHost:
         self._heap: list[tuple[float, int, OnTime | int]] = []
         self._sequence = 0
         self._round_trips = RoundTrips(bounds.ROUND_TRIPS_MAX)
-        self._on_loss: Callable[[Contact, float], None] = lambda _contact, _now: None
-
-    def on_loss(self, callback: Callable[[Contact, float], None]) -> None:
+        self.on_loss: Callable[[Contact, float], None] = lambda _contact, _now: None
         """Told, before the asker, that a peer left every try unanswered."""
-        self._on_loss = callback
 
     # --- time
 
@@ -152,7 +149,7 @@ class MachineHost:
             return
         del self.questions[question_id]
         if not question.is_favour:
-            self._on_loss(question.to, now)
+            self.on_loss(question.to, now)
         question.on_reply(None, now)
 
     def _timeout(self, peer: PeerKey) -> float:

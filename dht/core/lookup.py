@@ -20,7 +20,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from dht.core import rules as bounds
-from dht.core.host import MachineHost
+from dht.core.host import MachineHost, OnReply
 from dht.core.ids import CIRCLE, Key, distance, is_between
 from dht.core.messages import (
     HOLDERS_MAX,
@@ -134,9 +134,7 @@ class Lookup:
 
     def _verify(self, contact: Contact, now: float) -> None:
         """It was named owner but does not say so itself: which members does it know before it?"""
-        self._asks += 1
-        request = GetState(id=self._host.new_id(), source=self._host.me, target=contact.index, known=0)
-        self._host.ask(contact, request, partial(self._verified_by, contact), now)
+        self._ask_state(contact, partial(self._verified_by, contact), now)
 
     def _verified_by(self, contact: Contact, reply: Reply | None, now: float) -> None:
         if self._is_to_be_asked_again(reply, now):
@@ -186,11 +184,13 @@ class Lookup:
         if station is None:
             return False
         self._stated.add(station)
-        self._asks += 1
-        source = self._host.me
-        request = GetState(id=self._host.new_id(), source=source, target=station.index, known=0)
-        self._host.ask(station, request, partial(self._listed, station), now)
+        self._ask_state(station, partial(self._listed, station), now)
         return True
+
+    def _ask_state(self, contact: Contact, done: OnReply, now: float) -> None:
+        self._asks += 1
+        request = GetState(id=self._host.new_id(), source=self._host.me, target=contact.index, known=0)
+        self._host.ask(contact, request, done, now)
 
     def _find(self, contact: Contact, now: float) -> None:
         self._asks += 1

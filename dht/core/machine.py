@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -29,6 +29,7 @@ from dht.core.lookup import LookupResult
 from dht.core.membership import MemberTable
 from dht.core.messages import (
     NEWS_MAX,
+    REQUESTS,
     Accuse,
     Ack,
     DialBackRequest,
@@ -44,7 +45,6 @@ from dht.core.messages import (
     ProbeRequest,
     Pull,
     Reply,
-    Request,
     Rumour,
     Want,
 )
@@ -67,8 +67,7 @@ from dht.core.routing import Router
 from dht.core.rules import RingRules
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeView:
+class NodeView(NamedTuple):
     """One virtual node, as it is now."""
 
     contact: Contact
@@ -82,15 +81,8 @@ class RingStatistics:
     nodes: tuple[NodeView, ...]
     arcs: tuple[Arc, ...]
     members: int  # hosts in the table
-    peers_estimated: float  # virtual nodes in the ring
     unwell: tuple[tuple[PeerKey, str], ...]
-    tombs: int
-    key_tombs: int
-    graves: int
-    rumours: int
-    gossip_level: int  # 0 full table, 1 slower, 2 sampled
     gossip_bits_per_s: float
-    health: int
     counts: tuple[tuple[str, int], ...]  # what was dropped, by reason
 
 
@@ -107,7 +99,7 @@ class RingMachine:
             self._host, self.table, self._refute, self._is_near, self._table_changed, self._place_taken
         )
         self._detector = self._gossip.detector
-        self._host.on_loss(self._lost)
+        self._host.on_loss = self._lost
         self.nodes = [
             self.node_class(self._host, self.table, self._detector.unwell, contact, self._node_changed)
             for contact in contacts_of(record, rules.id_check)
@@ -260,26 +252,11 @@ class RingMachine:
 
     def statistics(self) -> RingStatistics:
         return RingStatistics(
-            nodes=tuple(
-                NodeView(
-                    contact=node.contact,
-                    is_member=node.is_member,
-                    predecessor=node.predecessor,
-                    successors=node.successors,
-                )
-                for node in self.nodes
-            ),
+            nodes=tuple(NodeView(n.contact, n.is_member, n.predecessor, n.successors) for n in self.nodes),
             arcs=self._arcs,
             members=len(self.table),
-            peers_estimated=self._router.peers_estimated(),
             unwell=tuple(sorted((peer, illness.clock) for peer, illness in self._detector.unwell.items())),
-            tombs=len(self.table.tombs),
-            key_tombs=len(self.table.key_tombs),
-            graves=len(self._gossip.graves),
-            rumours=len(self._gossip.rumours.waiting),
-            gossip_level=self._gossip.level,
             gossip_bits_per_s=self._gossip.bits_per_s,
-            health=self._host.health,
             counts=tuple(sorted(self._host.counts.items())),
         )
 
@@ -497,4 +474,4 @@ _HANDLERS: Final[dict[type, Callable[[RingMachine, Any, Contact, float], None]]]
     # The shell serves this, with sockets; the core has none.
     DialBackRequest: lambda me, *_: me._host.counts.update({"dial-backs unserved": 1}),
 }
-assert set(_HANDLERS) == set(get_args(Request))
+assert set(_HANDLERS) == set(REQUESTS)

@@ -9,7 +9,7 @@ The peer at the other end is known from the session, not from the message: a mes
 is dropped by the machine unless `source.peer` is the session's peer.
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
@@ -39,23 +39,31 @@ HAVE_MAX = 200  # fingerprints (4 B each) in one PULL
 NewsField = Annotated[tuple[News, ...], Meta(max_length=NEWS_MAX)]
 
 
-class _Message(Struct, array_like=True, frozen=True, kw_only=True):
+class Message(Struct, array_like=True, frozen=True, kw_only=True):
     id: Annotated[int, Meta(ge=0)]  # u64, the most that MessagePack has
 
 
-class Ping(_Message, frozen=True, kw_only=True, tag=1):
+class Request(Message, frozen=True, kw_only=True):
+    """Is answered, but for RUMOUR and OFFER."""
+
+
+class Reply(Message, frozen=True, kw_only=True):
+    """Counts only from the peer that was asked."""
+
+
+class Ping(Request, frozen=True, kw_only=True, tag=1):
     """Are you there?"""
 
 
-class Pong(_Message, frozen=True, kw_only=True, tag=2):
+class Pong(Reply, frozen=True, kw_only=True, tag=2):
     """I am."""
 
 
-class Ack(_Message, frozen=True, kw_only=True, tag=3):
+class Ack(Reply, frozen=True, kw_only=True, tag=3):
     """Taken: the answer to NOTIFY.  A rumour is repeated to others anyway and gets none."""
 
 
-class GetState(_Message, frozen=True, kw_only=True, tag=4):
+class GetState(Request, frozen=True, kw_only=True, tag=4):
     """STATE, asked.  `known` is the version the asker already has of this virtual node, 0 for none (u32)."""
 
     source: Contact
@@ -63,7 +71,7 @@ class GetState(_Message, frozen=True, kw_only=True, tag=4):
     known: U32Field
 
 
-class NeighbourState(_Message, frozen=True, kw_only=True, tag=5):
+class NeighbourState(Reply, frozen=True, kw_only=True, tag=5):
     """STATE, answered.  `version` (1..u32) grows with every change of what follows."""
 
     version: Annotated[int, Meta(ge=1, lt=U32)]
@@ -72,58 +80,58 @@ class NeighbourState(_Message, frozen=True, kw_only=True, tag=5):
     """In ring order from the answering node, distinct hosts."""
 
 
-class Unchanged(_Message, frozen=True, kw_only=True, tag=6):
+class Unchanged(Reply, frozen=True, kw_only=True, tag=6):
     """You have my current version."""
 
 
-class Busy(_Message, frozen=True, kw_only=True, tag=7):
+class Busy(Reply, frozen=True, kw_only=True, tag=7):
     """A ring step of mine is waiting; ask again soon."""
 
 
-class NotMember(_Message, frozen=True, kw_only=True, tag=8):
+class NotMember(Reply, frozen=True, kw_only=True, tag=8):
     """I live, but that virtual node is in no ring."""
 
 
-class Notify(_Message, frozen=True, kw_only=True, tag=9):
+class Notify(Request, frozen=True, kw_only=True, tag=9):
     """You are my first successor."""
 
     source: Contact
     target: IndexField
 
 
-class Find(_Message, frozen=True, kw_only=True, tag=10):
+class Find(Request, frozen=True, kw_only=True, tag=10):
     """Who owns the key?  The asker takes every step itself."""
 
     key: Annotated[Key, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 
 
-class Owner(_Message, frozen=True, kw_only=True, tag=11):
+class Owner(Reply, frozen=True, kw_only=True, tag=11):
     holders: Annotated[tuple[Contact, ...], Meta(min_length=1, max_length=HOLDERS_MAX)]
     """Distinct hosts in ring order, the owner first."""
     records: Annotated[tuple[SignedRecord, ...], Meta(max_length=OWNER_RECORDS_MAX)]  # of some of them
 
 
-class Closer(_Message, frozen=True, kw_only=True, tag=12):
+class Closer(Reply, frozen=True, kw_only=True, tag=12):
     """NEXT: I do not know; these sit before the key, the closest first."""
 
     contacts: Annotated[tuple[Contact, ...], Meta(max_length=CLOSER_MAX)]
 
 
-class Rumour(_Message, frozen=True, kw_only=True, tag=13):
+class Rumour(Request, frozen=True, kw_only=True, tag=13):
     news: NewsField
 
 
-class Digest(_Message, frozen=True, kw_only=True, tag=14):
+class Digest(Request, frozen=True, kw_only=True, tag=14):
     """The sum of every bucket of my membership table: what differs is then pulled, by both sides."""
 
     sums: tuple[int, ...]  # exactly 256, u32 each
 
 
-class DigestDiffers(_Message, frozen=True, kw_only=True, tag=15):
+class DigestDiffers(Reply, frozen=True, kw_only=True, tag=15):
     buckets: tuple[int, ...]  # 0..256 numbers 0..255, ascending
 
 
-class Pull(_Message, frozen=True, kw_only=True, tag=16):
+class Pull(Request, frozen=True, kw_only=True, tag=16):
     """Send me what you know in this bucket, except what has one of these fingerprints."""
 
     bucket: Annotated[int, Meta(ge=0, lt=BUCKETS)]
@@ -131,22 +139,22 @@ class Pull(_Message, frozen=True, kw_only=True, tag=16):
     have: tuple[int, ...]  # 0..200, u32 each
 
 
-class MemberRecords(_Message, frozen=True, kw_only=True, tag=17):
+class MemberRecords(Reply, frozen=True, kw_only=True, tag=17):
     news: NewsField  # ascending by public key
     more: bool  # ask again after the last one
 
 
-class ProbeRequest(_Message, frozen=True, kw_only=True, tag=18):
+class ProbeRequest(Request, frozen=True, kw_only=True, tag=18):
     """Please ask this peer whether it lives: my own way to it may be broken."""
 
     target: Contact
 
 
-class ProbeReply(_Message, frozen=True, kw_only=True, tag=19):
+class ProbeReply(Reply, frozen=True, kw_only=True, tag=19):
     is_alive: bool
 
 
-class Accuse(_Message, frozen=True, kw_only=True, tag=20):
+class Accuse(Request, frozen=True, kw_only=True, tag=20):
     """I hold this peer for dead.  Sent to witnesses, who probe it and confirm or not, and to the suspect,
     who may refute.
     """
@@ -156,23 +164,23 @@ class Accuse(_Message, frozen=True, kw_only=True, tag=20):
     signature: SignatureField  # the sender's
 
 
-class AliveVerdict(_Message, frozen=True, kw_only=True, tag=21):
+class AliveVerdict(Reply, frozen=True, kw_only=True, tag=21):
     """The witness's signature, or nothing when it does not agree (yet)."""
 
     signature: MaybeSignature
 
 
-class DialBackRequest(_Message, frozen=True, kw_only=True, tag=24):
+class DialBackRequest(Request, frozen=True, kw_only=True, tag=24):
     """Please send a nonce to this port of the address you see me at: could a stranger reach me?"""
 
     port: PortField
 
 
-class DialBackReply(_Message, frozen=True, kw_only=True, tag=25):
+class DialBackReply(Reply, frozen=True, kw_only=True, tag=25):
     is_reached: bool
 
 
-class Offer(_Message, frozen=True, kw_only=True, tag=26):
+class Offer(Request, frozen=True, kw_only=True, tag=26):
     """I have fresh news of these, each by its mark: the first 4 bytes of a public key, and the fingerprint of
     what is known of it.  Only who lacks some answers, by WANT.
     """
@@ -180,42 +188,14 @@ class Offer(_Message, frozen=True, kw_only=True, tag=26):
     marks: tuple[int, ...]  # 1..100, u64 each
 
 
-class Want(_Message, frozen=True, kw_only=True, tag=27):
+class Want(Request, frozen=True, kw_only=True, tag=27):
     """Send me, as RECORDS, your news of these that you offered."""
 
     marks: tuple[int, ...]  # 1..7, u64 each
 
 
-Request = (
-    Ping
-    | GetState
-    | Notify
-    | Find
-    | Rumour
-    | Digest
-    | Pull
-    | ProbeRequest
-    | Accuse
-    | DialBackRequest
-    | Offer
-    | Want
-)
-Reply = (
-    Pong
-    | Ack
-    | NeighbourState
-    | Unchanged
-    | Busy
-    | NotMember
-    | Owner
-    | Closer
-    | DigestDiffers
-    | MemberRecords
-    | ProbeReply
-    | AliveVerdict
-    | DialBackReply
-)
-Message = Request | Reply
+REQUESTS: Final = tuple(Request.__subclasses__())
+REPLIES: Final = tuple(Reply.__subclasses__())
 
 # DEAD and LEAVE travel as news (`records.Death`, `records.Departure`) inside a Rumour: to the neighbours
 # at once, to all by gossip.

@@ -18,6 +18,7 @@ die together, so the first live entry is right.
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
+from itertools import islice
 
 from dht.core import placement
 from dht.core import rules as bounds
@@ -87,12 +88,9 @@ class VirtualNode:
         self.version = host.random.randrange(1, U32 // 2)  # a restarted node never looks unchanged
         self.is_member = False
         self.is_busy = False
-        self._known: tuple[Contact, NeighbourState] | None = (
-            None  # the last full state of the first successor
-        )
-        self._adopted: tuple[NeighbourState, tuple[Contact, ...]] | None = (
-            None  # what was taken from which state
-        )
+        # The last full state of the first successor, and which list was taken from which state.
+        self._known: tuple[Contact, NeighbourState] | None = None
+        self._adopted: tuple[NeighbourState, tuple[Contact, ...]] | None = None
         self._are_pinged = False  # the whole list, in the present step
         self._is_desperate = False  # nobody of the list was left in the present step
         self._tried: list[Key] = []  # in the present step
@@ -179,7 +177,7 @@ class VirtualNode:
             for contact in self._table.clockwise(self.contact.position, self._unwell)
             if contact != self.contact and not self._is_passed(contact)
         )
-        known = [contact for _, contact in zip(range(bounds.TRIES), others, strict=False)]
+        known = list(islice(others, bounds.TRIES))
         if self.predecessor is not None and self.predecessor not in known:
             known.append(self.predecessor)
         if known:

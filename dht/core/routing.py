@@ -182,10 +182,10 @@ class Router:
         """Real holders sit as close together as this ring is dense; invented ones are rarely that close."""
         if not holders:
             return False
-        expected = len(holders) / self.peers_estimated()
+        expected = len(holders) / self._peers_estimated()
         return distance(key, holders[-1].position) <= bounds.DENSITY_FACTOR * expected * CIRCLE
 
-    def peers_estimated(self) -> float:
+    def _peers_estimated(self) -> float:
         """How many virtual nodes the ring has: counted, or in sampled mode judged by how dense our lists
         are.
         """

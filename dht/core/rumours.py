@@ -9,6 +9,7 @@ everybody knows dies down at half the price.
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from math import ceil, log10
 
 from dht.core import rules as bounds
@@ -79,7 +80,7 @@ class Rumours:
     def _offer_some(self, target: Contact) -> None:
         """The newest first: what is old has been offered by many."""
         for _ in range(bounds.OFFERS_MAX):
-            chosen = [peer for _, peer in zip(range(MARKS_MAX), reversed(self.waiting), strict=False)]
+            chosen = list(islice(reversed(self.waiting), MARKS_MAX))
             known = [peer for peer in chosen if self._table.incarnation(peer) >= 0]
             if known:
                 marks = tuple(map(self._table.mark_of, known))

@@ -233,7 +233,7 @@ class SeatKeeper:
                 self._found_standing(event.standing)
             case ClockJumped():
                 if self.phase is not Phase.SEARCHING:  # else the machine has dated nothing yet
-                    self._start_over(Reason.CLOCK)
+                    self._start_over(Reason.CLOCK, self.seat)
             case LeaveAsked():
                 self.phase, self.due_at = Phase.LEFT, None
                 self._orders.append(LeaveRing())
@@ -247,7 +247,7 @@ class SeatKeeper:
             self._join_again()
         else:
             self._taken.clear()
-            self._start_over(Reason.SLOTS_AGAIN, slot=self._first_slot)
+            self._start_over(Reason.SLOTS_AGAIN, replace(self.seat, slot=self._first_slot))
         return self._take_orders()
 
     # --- events
@@ -288,7 +288,7 @@ class SeatKeeper:
         self._taken.add(self.seat.slot)
         free = [slot for slot in range(SLOTS) if slot not in self._taken]
         if free:
-            self._start_over(Reason.SLOT_TAKEN, slot=free[0])
+            self._start_over(Reason.SLOT_TAKEN, replace(self.seat, slot=free[0]))
         else:
             self._orders.append(WaitForSlot())
             self._wait(Phase.FULL, SLOTS_AGAIN_S, now)
@@ -296,12 +296,14 @@ class SeatKeeper:
     def _seen_at(self, host: bytes) -> None:
         if self._is_address_guessed and host != self.seat.address.host:  # what the operator stated stays
             self._taken.clear()  # those peers are behind the old address
-            self._start_over(Reason.HOST, address=Address(host=host, port=self.seat.address.port))
+            there = Address(host=host, port=self.seat.address.port)
+            self._start_over(Reason.HOST, replace(self.seat, address=there))
             self._orders.append(RetestReachability())
 
     def _found_port(self, port: int) -> None:
         if port != self.seat.address.port:
-            self._start_over(Reason.PORT, address=Address(host=self.seat.address.host, port=port))
+            there = Address(host=self.seat.address.host, port=port)
+            self._start_over(Reason.PORT, replace(self.seat, address=there))
             self._orders.append(RetestReachability())
 
     def _found_standing(self, standing: Reachability) -> None:
@@ -309,24 +311,12 @@ class SeatKeeper:
         self._is_untested = False
         is_leaf = standing is Reachability.LEAF
         if is_leaf != self.seat.is_leaf:
-            self._start_over(Reason.REACHABILITY, is_leaf=is_leaf)
+            self._start_over(Reason.REACHABILITY, replace(self.seat, is_leaf=is_leaf))
 
     # --- what comes of them
 
-    def _start_over(
-        self,
-        reason: Reason,
-        *,
-        address: Address | None = None,
-        slot: int | None = None,
-        is_leaf: bool | None = None,
-    ) -> None:
+    def _start_over(self, reason: Reason, seat: Seat) -> None:
         contacts = tuple(self._around.contacts())  # before the old machine and its table go
-        seat = Seat(
-            address=self.seat.address if address is None else address,
-            slot=self.seat.slot if slot is None else slot,
-            is_leaf=self.seat.is_leaf if is_leaf is None else is_leaf,
-        )
         self._start_machine(seat, reason)
         if self.phase is not Phase.SEARCHING:  # otherwise the search finds contacts to join through
             self.restarts += 1

@@ -5,6 +5,7 @@ Over its budget gossip slows down once, and speeds up again when it is cheap; fa
 of the ring, for good: to learn the whole of it again would cost what had just been too much.
 """
 
+from itertools import islice
 from math import exp
 
 from dht.core import rules as bounds
@@ -61,10 +62,10 @@ def keep_sample(host: MachineHost, table: MemberTable) -> None:
     me, random = host.me, host.random
     keep = {me.peer}
     for walk in (table.clockwise(me.position), table.counterclockwise(me.position)):
-        keep.update(contact.peer for _, contact in zip(range(bounds.NEAR_POSITIONS), walk, strict=False))
+        keep.update(contact.peer for contact in islice(walk, bounds.NEAR_POSITIONS))
     for exponent in range(160):
         target = key_from_number(number_of(me.position) + (1 << exponent))
-        keep.update(contact.peer for _, contact in zip(range(1), table.clockwise(target), strict=False))
+        keep.update(contact.peer for contact in islice(table.clockwise(target), 1))
     nearest = CIRCLE // (len(table.positions) + 1)
     for contact in list(table.contacts):
         away = distance(me.position, contact.position)
@@ -72,3 +73,4 @@ def keep_sample(host: MachineHost, table: MemberTable) -> None:
             keep.add(contact.peer)
     for peer in [peer for peer in table.records if peer not in keep]:
         table.remove(peer)
+    assert me.peer in table.records, "a peer never forgets itself"

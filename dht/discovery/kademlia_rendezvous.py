@@ -27,6 +27,7 @@ from dht.discovery.record_store import RecordStore
 from dht.discovery.rendezvous import (
     SHARDS,
     PublishedRecord,
+    Rendezvous,
     Validate,
     shard_key,
     shard_of,
@@ -113,8 +114,8 @@ class _Running:
     endpoint: Endpoint
 
 
-class KademliaRendezvous:
-    """Implements `Rendezvous`. `stop()` may be called twice; calls after it find nothing and store
+class KademliaRendezvous(Rendezvous):
+    """`stop()` may be called twice; calls after it find nothing and store
     nowhere.
     """
 

@@ -10,7 +10,6 @@ import ipaddress
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import anyio
 from zeroconf import InterfaceChoice, NonUniqueNameException, ServiceStateChange, Zeroconf
@@ -23,16 +22,8 @@ NAMES_MAX = 64
 RESOLVE_MS = 1500
 
 
-class LanDiscovery(Protocol):
-    async def start(self) -> None: ...
-    async def stop(self) -> None: ...
-    async def contacts(self) -> list[Endpoint]:
-        """Others of our network heard of on the LAN so far; may wait a second or two for their addresses."""
-        ...
-
-
-class NoLan:
-    """Switched off."""
+class LanDiscovery:
+    """Finds peers on the local network; this one is switched off."""
 
     async def start(self) -> None:
         return
@@ -41,6 +32,7 @@ class NoLan:
         return
 
     async def contacts(self) -> list[Endpoint]:
+        """Others of our network heard of on the LAN so far; may wait a second or two for their addresses."""
         return []
 
 
@@ -55,8 +47,8 @@ class LanSettings:
     """Addresses of the interfaces to use; empty: all of them."""
 
 
-class ZeroconfLan:
-    """Implements `LanDiscovery`. `start` raises `OSError` where there is no usable interface."""
+class ZeroconfLan(LanDiscovery):
+    """`start` raises `OSError` where there is no usable interface."""
 
     def __init__(self, settings: LanSettings) -> None:
         self._settings = settings

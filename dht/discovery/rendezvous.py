@@ -1,7 +1,7 @@
 """Where do peers who know nobody leave word, and where do they look?
 
 A rendezvous is four methods. What lies behind them (today the kademlia package) can be replaced or switched
-off (`NoRendezvous`), and nothing about archive data ever depends on it. Records are opaque here: the ring's
+off (`Rendezvous` itself), and nothing about archive data ever depends on it. Records are opaque here: the ring's
 `validate` alone says whether bytes are a record of a network we know, and what they state.
 """
 
@@ -9,7 +9,6 @@ import hashlib
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import anyio
 
@@ -36,20 +35,8 @@ class PublishedRecord:
 Validate = Callable[[bytes], PublishedRecord | None]
 
 
-class Rendezvous(Protocol):
-    async def start(self) -> None: ...
-    async def stop(self) -> None: ...
-    async def publish(self, record: bytes) -> int:
-        """Leave our record; how many others took it (0 is an answer, not an error)."""
-        ...
-
-    async def find(self) -> list[bytes]:
-        """Valid records that others left, at most one per peer."""
-        ...
-
-
-class NoRendezvous:
-    """Switched off: takes nothing, finds nothing."""
+class Rendezvous:
+    """Where peers leave word; this one is switched off: it takes nothing and finds nothing."""
 
     async def start(self) -> None:
         return
@@ -58,10 +45,12 @@ class NoRendezvous:
         return
 
     async def publish(self, record: bytes) -> int:
+        """Leave our record; how many others took it (0 is an answer, not an error)."""
         del record
         return 0
 
     async def find(self) -> list[bytes]:
+        """Valid records that others left, at most one per peer."""
         return []
 
 

@@ -6,10 +6,10 @@ from ipaddress import ip_address
 from random import Random
 
 from dht.discovery.kademlia_rendezvous import KademliaRendezvous, KademliaSettings
-from dht.discovery.lan import LanDiscovery, LanSettings, NoLan, ZeroconfLan
+from dht.discovery.lan import LanDiscovery, LanSettings, ZeroconfLan
 from dht.discovery.overlay_protocol import REQUESTS_PER_S
 from dht.discovery.port_mapping import DatagramGateway, PortGateway, default_gateway
-from dht.discovery.rendezvous import NoRendezvous, Rendezvous
+from dht.discovery.rendezvous import Rendezvous
 from dht.discovery.upnp import UpnpGateway
 from dht.endpoint import socket_address
 from dht.finding import Finders
@@ -23,8 +23,8 @@ def finders_of(parts: FinderParts, wall_clock: Callable[[], float], chance: Rand
     return Finders(
         given=parts.given,
         remembered=parts.remembered,
-        lan=_lan(parts) if parts.settings.lan else NoLan(),
-        rendezvous=_rendezvous(parts, wall_clock, chance) if parts.settings.kademlia else NoRendezvous(),
+        lan=_lan(parts) if parts.settings.lan else LanDiscovery(),
+        rendezvous=_rendezvous(parts, wall_clock, chance) if parts.settings.kademlia else Rendezvous(),
         times=parts.times,
         wall_clock=wall_clock,
         random=chance,

@@ -21,7 +21,7 @@ from dht.core.machine import NodeView
 from dht.core.records import Address, PeerRecord, SignedRecord
 from dht.core.rules import RingRules
 from dht.dialback import DialBack
-from dht.discovery.lan import NoLan
+from dht.discovery.lan import LanDiscovery
 from dht.discovery.port_mapping import MappingOutcome, MappingState, PortGateway, PortMapper
 from dht.discovery.remembered import RememberedPeers
 from dht.discovery.rendezvous import PublishedRecord, RendezvousTimes
@@ -165,7 +165,7 @@ class RingMembership:
                 await finders.lan.start()
             except OSError as error:  # no interface that knows multicast: the other finders remain
                 logger.warning("no discovery on the local network error=%s", error)
-                finders = replace(finders, lan=NoLan())
+                finders = replace(finders, lan=LanDiscovery())
             try:
                 asked = anyio.Event()
                 tasks.start_soon(self._take_part, finders, asked)

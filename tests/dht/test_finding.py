@@ -15,9 +15,9 @@ from msgspec import structs
 from dht.core.ids import NetworkId
 from dht.core.records import Contact
 from dht.discovery.addresses import Endpoint
-from dht.discovery.lan import NoLan
+from dht.discovery.lan import LanDiscovery
 from dht.discovery.remembered import RememberedPeers
-from dht.discovery.rendezvous import NoRendezvous, RendezvousTimes
+from dht.discovery.rendezvous import Rendezvous, RendezvousTimes
 from dht.endpoint import packed_address, socket_address
 from dht.finding import CONTACTS_WANTED, Finders, first_contacts, keep_finding, record_facts, remember
 from dht.identity import Verifier
@@ -33,7 +33,7 @@ def anyio_backend() -> Any:
     return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
 
 
-class Board(NoRendezvous):
+class Board(Rendezvous):
     """A rendezvous in memory, whose port is taken the first `failures` times."""
 
     def __init__(self, failures: int = 0, deaf: int = 0) -> None:
@@ -57,7 +57,7 @@ class Board(NoRendezvous):
         return [b"no record", *self.records]
 
 
-class Lan(NoLan):
+class Lan(LanDiscovery):
     def __init__(self, endpoints: list[Endpoint]) -> None:
         self.endpoints = endpoints
 
@@ -69,8 +69,8 @@ def finders_in(folder: Path, given: Sequence[Endpoint] = ()) -> Finders:
     return Finders(
         given=given,
         remembered=RememberedPeers(folder / "met", NETWORK),
-        lan=NoLan(),
-        rendezvous=NoRendezvous(),
+        lan=LanDiscovery(),
+        rendezvous=Rendezvous(),
         times=RendezvousTimes(),
         wall_clock=lambda: EPOCH_S,
         random=Random(1),
@@ -146,7 +146,7 @@ async def test_first_contacts_are_those_given_then_those_remembered_then_the_loc
 async def test_the_local_network_is_not_asked_where_nearer_sources_suffice_and_each_contact_comes_once(
     tmp_path: Path,
 ) -> None:
-    class Unasked(NoLan):
+    class Unasked(LanDiscovery):
         async def contacts(self) -> list[Endpoint]:
             raise AssertionError("those given suffice")
 

@@ -317,7 +317,7 @@ def test_a_rumour_enters_the_table_once_and_is_offered_on() -> None:
     news = signed(4)
     one.receive(Rumour(id=1, news=(news,)), PEERS[4], NOW)
     assert one.table.records[PEERS[4].peer] is news
-    assert one.statistics().rumours == 1
+    assert len(one._gossip.rumours.waiting) == 1
     _, offer, _ = until_asked(one, Offer)
     assert isinstance(offer, Offer)
     assert offer.marks == (one.table.mark_of(PEERS[4].peer),)

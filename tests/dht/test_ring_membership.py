@@ -161,12 +161,12 @@ def on_a_budget(bits_per_s: float, known: int) -> RingMachine:
 
 def run(one: RingMachine, start: float, seconds: float) -> list[int]:
     """The levels of thrift that it went through."""
-    now, levels = start, [one.statistics().gossip_level]
+    now, levels = start, [one._gossip.level]
     while (deadline := one.next_deadline()) is not None and deadline < start + seconds:
         now = max(now, deadline)
         one.advance(now)
         one.take_effects()
-        levels.append(one.statistics().gossip_level)
+        levels.append(one._gossip.level)
     return levels
 
 

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from dht.discovery.lan import LanSettings, NoLan, ZeroconfLan
+from dht.discovery.lan import LanDiscovery, LanSettings, ZeroconfLan
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ async def test_peers_of_one_network_find_each_other_and_nobody_of_another() -> N
 
 
 async def test_switched_off_it_finds_nobody() -> None:
-    service = NoLan()
+    service = LanDiscovery()
     await service.start()
     assert await service.contacts() == []
     await service.stop()

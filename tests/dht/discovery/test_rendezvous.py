@@ -9,7 +9,7 @@ import trio.testing
 from dht.discovery import record_store
 from dht.discovery.record_store import RecordStore
 from dht.discovery.rendezvous import (
-    NoRendezvous,
+    Rendezvous,
     RendezvousTimes,
     publish_probability,
     run_rendezvous,
@@ -35,7 +35,7 @@ def same_shard(count: int, pattern: str = "{}.{}.0.1") -> list[Author]:
     return found
 
 
-class _Diary(NoRendezvous):
+class _Diary(Rendezvous):
     def __init__(self) -> None:
         self.lines: list[tuple[str, int]] = []
 
