@@ -9,7 +9,6 @@ end went away, another source gives the rest. It counts as a copy when it is who
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -115,7 +114,7 @@ class CopyWorld:
         self._stop_lines(peer)
         self._changed(peer)
         for delay_s in (self.rules.low_s, self.rules.departed_s):
-            self.time.after(delay_s + 1, self._unless_turned(peer, lambda: self._changed(peer)))
+            self.time.after(delay_s + 1, self._stayed_away, peer, peer.turn)
 
     def come_back(self, peer: SimulatedHolder) -> None:
         peer.is_up = True
@@ -135,9 +134,9 @@ class CopyWorld:
         peer.units.clear()
         peer.partly.clear()
 
-    def _unless_turned(self, peer: SimulatedHolder, what: Callable[[], None]) -> Callable[[], None]:
-        turn = peer.turn
-        return lambda: what() if peer.turn == turn else None
+    def _stayed_away(self, peer: SimulatedHolder, turn: int) -> None:
+        if peer.turn == turn:
+            self._changed(peer)
 
     def _look(self) -> None:
         self._absence.see([one.contact for one in self.peers.values() if one.is_up], self.now)
@@ -165,7 +164,7 @@ class CopyWorld:
     def _plan_review(self, unit: bytes) -> None:
         """Plan a review of a unit if a peer has it that need not hold it."""
         if not self.owners[unit].issubset(self._holders[unit]):
-            self.time.after(self.rules.keep_s, lambda: self._review(unit))
+            self.time.after(self.rules.keep_s, self._review, unit)
 
     def _units_before(self, table: Table, position: Key) -> list[bytes]:
         """Those whose holders a change at a position may concern."""
@@ -221,15 +220,13 @@ class CopyWorld:
         peer.began[unit] = self.now
         source.is_giving = True
         took_s = (self.rules.unit_bytes - peer.partly.get(unit, 0.0)) * 8 / self.rules.up_bit_s
-        turns = peer.turn, source.turn
+        self.time.after(took_s, self._end, peer, source, unit, (peer.turn, source.turn))
 
-        def arrived() -> None:
-            if turns == (peer.turn, source.turn):
-                self._end(peer, source, unit)
-
-        self.time.after(took_s, arrived)
-
-    def _end(self, peer: SimulatedHolder, source: SimulatedHolder, unit: bytes) -> None:
+    def _end(
+        self, peer: SimulatedHolder, source: SimulatedHolder, unit: bytes, turns: tuple[int, int]
+    ) -> None:
+        if turns != (peer.turn, source.turn):
+            return
         self._break_off(peer, unit)
         del peer.partly[unit]
         source.is_giving = False

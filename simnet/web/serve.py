@@ -18,7 +18,6 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -30,6 +29,7 @@ from urllib.parse import parse_qs, urlsplit
 import click
 import msgspec
 import uvloop
+from cachetools import LRUCache
 
 from simnet.web.hosts import WebSettings
 from simnet.web.oracle import Oracle
@@ -58,28 +58,10 @@ class ServeStatistics:
     bytes_sent: int = 0
 
 
-class Cache:
-    """Whole answers, least recently used first out, bounded by bytes."""
-
-    def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
-        self._bytes_max = bytes_max
-        self._bytes = 0
-        self._held: OrderedDict[tuple[str, str, bool, int], tuple[int, bytes, float]] = OrderedDict()
-
-    def get(self, key: tuple[str, str, bool, int]) -> tuple[int, bytes, float] | None:
-        found = self._held.get(key)
-        if found is not None:
-            self._held.move_to_end(key)
-        return found
-
-    def put(self, key: tuple[str, str, bool, int], answer: tuple[int, bytes, float]) -> None:
-        if len(answer[1]) > CACHED_BODY_BYTES_MAX or key in self._held:
-            return
-        self._held[key] = answer
-        self._bytes += len(answer[1])
-        while self._bytes > self._bytes_max:
-            _, (_, old, _) = self._held.popitem(last=False)
-            self._bytes -= len(old)
+Asked = tuple[str, str, bool, int]
+"""Host, path, whether gzip is accepted, day."""
+Answered = tuple[int, bytes, float]
+"""Status, the whole answer, its delay."""
 
 
 class WebServer:
@@ -94,7 +76,7 @@ class WebServer:
         self.statistics = ServeStatistics()
         self.connections = 0
         self._oracle = Oracle(web)
-        self._cache = Cache()
+        self._cache: LRUCache[Asked, Answered] = LRUCache(CACHE_BYTES, lambda answer: len(answer[1]))
         self._log = log
         self._lines: list[bytes] = []
         self._encode = msgspec.json.Encoder().encode
@@ -167,8 +149,8 @@ class WebServer:
         response = self.web.respond(request, self.day)
         self.statistics.not_modified += response.status == 304
         answer = (response.status, render(response, method), response.delay_s * self.delay_factor)
-        if is_plain:
-            self._cache.put(key, answer)
+        if is_plain and len(answer[1]) <= CACHED_BODY_BYTES_MAX:
+            self._cache[key] = answer
         return answer
 
     def _control(self, method: str, target: str) -> tuple[int, bytes]:

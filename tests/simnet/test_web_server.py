@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 
 from simnet.web import Oracle, Web, WebSettings
-from simnet.web.serve import Cache, ServeError, WebServer, listening_sockets
+from simnet.web.serve import ServeError, WebServer, listening_sockets
 
 pytestmark = pytest.mark.anyio
 
@@ -155,14 +155,6 @@ def test_a_port_in_use_is_said_so() -> None:
 def test_more_hosts_than_sockets_are_refused_with_the_way_out() -> None:
     with pytest.raises(ServeError, match="use names"):
         listening_sockets(Web(WebSettings(hosts=5_000, port=8_080)))
-
-
-def test_the_cache_forgets_the_oldest_to_stay_within_its_bytes() -> None:
-    cache = Cache(bytes_max=100)
-    for number in range(5):
-        cache.put(("h", str(number), False, 0), (200, bytes(40), 0.0))
-    held = [number for number in range(5) if cache.get(("h", str(number), False, 0))]
-    assert held == [3, 4]
 
 
 def test_the_log_is_a_file_of_json_lines(tmp_path: Path) -> None:
