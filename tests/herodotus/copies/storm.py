@@ -17,8 +17,7 @@ from herodotus.store import holdings
 from herodotus.store.engine import Archive
 from herodotus.store.holdings import drop
 from herodotus.store.intake import Intake
-from simnet.host import TrioCarrier, run_world
-from tests.herodotus.copies.world import SETTINGS, Net, Peer, deposit
+from tests.herodotus.copies.world import SETTINGS, Net, Peer, deposit, in_world
 
 LOST_AT_ONCE_MAX = 5
 FILLED_WITHIN_S = 1_500.0
@@ -161,12 +160,9 @@ def _had_just_now(peer: Peer, key: bytes) -> bool:
 def storm(seed: int, events: int = 60) -> None:
     """Raises where the seed finds a fault."""
 
-    async def main(_: TrioCarrier) -> None:
-        async with anyio.create_task_group() as tasks:
-            net = Net(tasks, seed=seed)
-            net.settings = replace(SETTINGS, acknowledge="k")
-            with watched_drops(net):
-                await Storm(net, random.Random(seed)).run(events)
-            tasks.cancel_scope.cancel()
+    async def play(net: Net) -> None:
+        net.settings = replace(SETTINGS, acknowledge="k")
+        with watched_drops(net):
+            await Storm(net, random.Random(seed)).run(events)
 
-    run_world(main, seed=seed)
+    in_world(play, seed=seed)

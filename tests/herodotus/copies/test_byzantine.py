@@ -2,14 +2,14 @@
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 import pytest
 
 from herodotus.copies import wire
 from herodotus.core.signatures import Proof
-from simnet.host import TrioCarrier, run_world
-from tests.herodotus.copies.world import Net, Tamper, deposit
+from tests.herodotus.copies.world import Net, Tamper, deposit, in_world
 
 PEERS, LIARS, PAGES = 12, 2, 40
 
@@ -67,13 +67,7 @@ KINDS: list[Callable[[random.Random], Tamper]] = [altering, withholding, lying_i
 
 def lie(seed: int) -> None:
     """Raises where something is lost, a liar is not named, or somebody else is."""
-
-    async def main(_: TrioCarrier) -> None:
-        async with anyio.create_task_group() as tasks:
-            await play(Net(tasks, seed=seed), random.Random(seed))
-            tasks.cancel_scope.cancel()
-
-    run_world(main, seed=seed)
+    in_world(partial(play, rng=random.Random(seed)), seed=seed)
 
 
 async def play(net: Net, rng: random.Random) -> None:

@@ -1,6 +1,6 @@
 """Do captures come to be with all their holders, and stay there, while peers come and go? In virtual time."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
 import anyio
@@ -8,31 +8,15 @@ import pytest
 
 from herodotus.copies import wire
 from herodotus.core.copies.ledger import PROMISE_KEPT_S, Group, HoldingLedger
-from simnet.host import TrioCarrier, run_world
 from tests.herodotus.copies.storm import CaptureLostError, storm
-from tests.herodotus.copies.world import Net, deposit
+from tests.herodotus.copies.world import Net, deposit, in_world, ring_of
 from tests.herodotus.deposits import delete_url
 from tests.herodotus.store.making import NOW_S
 
 
-def in_world(play: Callable[[Net], Awaitable[None]], *, seed: int = 1, copies: int = 6) -> None:
-    async def main(_: TrioCarrier) -> None:
-        async with anyio.create_task_group() as tasks:
-            await play(Net(tasks, seed=seed, copies=copies))
-            tasks.cancel_scope.cancel()
-
-    run_world(main, seed=seed)
-
-
-async def ring_of(net: Net, count: int) -> None:
-    for _ in range(count):
-        await net.start(net.add())
-
-
 def test_what_one_peer_stores_comes_to_its_six_holders_and_nobody_else_keeps_it() -> None:
     async def play(net: Net) -> None:
-        await ring_of(net, 9)
-        await anyio.sleep(60)
+        await ring_of(net, *[None] * 9)
         keys = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(60)}
         await net.settle(keys, within_s=900)
 
@@ -41,8 +25,7 @@ def test_what_one_peer_stores_comes_to_its_six_holders_and_nobody_else_keeps_it(
 
 def test_a_page_s_second_content_of_a_day_comes_also_to_who_had_the_first_alone() -> None:
     async def play(net: Net) -> None:
-        await ring_of(net, 7)
-        await anyio.sleep(60)
+        await ring_of(net, *[None] * 7)
         urls = [f"http://example.org/{n}" for n in range(40)]
         keys = {await deposit(net.peers[0], url) for url in urls}
         await net.settle(keys, within_s=900)
@@ -58,8 +41,7 @@ def test_a_page_s_second_content_of_a_day_comes_also_to_who_had_the_first_alone(
 
 def test_a_lost_peer_s_copies_are_made_anew_once_it_is_gone_for_long_and_not_before() -> None:
     async def play(net: Net) -> None:
-        await ring_of(net, 9)
-        await anyio.sleep(60)
+        await ring_of(net, *[None] * 9)
         keys = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(40)}
         await net.settle(keys, within_s=900)
         lost = net.peers[3]
@@ -76,8 +58,7 @@ def test_a_lost_peer_s_copies_are_made_anew_once_it_is_gone_for_long_and_not_bef
 
 def test_who_returns_with_its_disk_gets_only_what_it_missed() -> None:
     async def play(net: Net) -> None:
-        await ring_of(net, 7)
-        await anyio.sleep(60)
+        await ring_of(net, *[None] * 7)
         before = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(60)}
         await net.settle(before, within_s=900)
         away = net.peers[5]
@@ -94,8 +75,7 @@ def test_who_returns_with_its_disk_gets_only_what_it_missed() -> None:
 
 def test_a_new_peer_fills_and_others_let_go_of_what_is_no_longer_theirs() -> None:
     async def play(net: Net) -> None:
-        await ring_of(net, 7)
-        await anyio.sleep(60)
+        await ring_of(net, *[None] * 7)
         keys = {await deposit(net.peers[n % 7], f"http://example.org/{n}") for n in range(60)}
         await net.settle(keys, within_s=900)
         await net.start(net.add())
@@ -109,8 +89,7 @@ def test_a_new_peer_fills_and_others_let_go_of_what_is_no_longer_theirs() -> Non
 
 def test_who_leaves_hands_over_first() -> None:
     async def play(net: Net) -> None:
-        await ring_of(net, 8)
-        await anyio.sleep(60)
+        await ring_of(net, *[None] * 8)
         keys = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(40)}
         await net.settle(keys, within_s=900)
         leaver = net.peers[2]
@@ -124,8 +103,7 @@ def test_who_leaves_hands_over_first() -> None:
 
 def test_the_halves_of_a_split_ring_come_together_with_all_that_either_has() -> None:
     async def play(net: Net) -> None:
-        await ring_of(net, 12)
-        await anyio.sleep(60)
+        await ring_of(net, *[None] * 12)
         keys = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(30)}
         await net.settle(keys, within_s=900)
         net.split({number: number % 2 for number in range(12)})
@@ -141,8 +119,7 @@ def test_the_halves_of_a_split_ring_come_together_with_all_that_either_has() -> 
 def test_a_store_that_waits_for_all_copies_returns_when_they_are_durable() -> None:
     async def play(net: Net) -> None:
         net.settings = replace(net.settings, acknowledge="k")
-        await ring_of(net, 8)
-        await anyio.sleep(60)
+        await ring_of(net, *[None] * 8)
         key = await deposit(net.peers[0], "http://example.org/")
         assert len(net.copies_of(key) - {0}) >= 5
 
@@ -151,8 +128,7 @@ def test_a_store_that_waits_for_all_copies_returns_when_they_are_durable() -> No
 
 def test_a_dead_holder_does_not_hold_up_the_others() -> None:
     async def play(net: Net) -> None:
-        await ring_of(net, 6)
-        await anyio.sleep(60)
+        await ring_of(net, *[None] * 6)
         net.peers[4].is_up = False  # it answers nobody, and the ring has not noticed
         keys = [await deposit(net.peers[0], f"http://example.org/{n}") for n in range(20)]
         await anyio.sleep(5)
@@ -179,11 +155,10 @@ def test_liars_lose_nothing_and_are_named() -> None:
         return wire.encode_proofs([[]] * wire.POLLED_MAX) if service == wire.POLL else answer
 
     async def play(net: Net) -> None:
-        await ring_of(net, 12)
+        await ring_of(net, *[None] * 12)
         liars = {2: changing, 9: withholding}
         for number, tamper in liars.items():
             net.peers[number].tamper = tamper
-        await anyio.sleep(60)
         keys = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(30)}
         await anyio.sleep(1_000)
         for number in (4, 6, 7):
@@ -203,8 +178,7 @@ def test_liars_lose_nothing_and_are_named() -> None:
 
 def test_what_most_holders_deleted_is_deleted_by_the_rest_and_what_one_deleted_is_not() -> None:
     async def play(net: Net) -> None:
-        await ring_of(net, 6)
-        await anyio.sleep(60)
+        await ring_of(net, *[None] * 6)
         keys = [await deposit(net.peers[0], f"http://example.org/{n}") for n in range(10)]
         await net.settle(set(keys), within_s=900)
         await delete_url(net.peers[0].store, "http://example.org/0")
@@ -220,8 +194,7 @@ def test_what_most_holders_deleted_is_deleted_by_the_rest_and_what_one_deleted_i
 
 def test_in_a_ring_smaller_than_the_copies_nobody_deletes_for_the_others() -> None:
     async def play(net: Net) -> None:
-        await ring_of(net, 3)
-        await anyio.sleep(60)
+        await ring_of(net, *[None] * 3)
         key = await deposit(net.peers[0], "http://example.org/")
         await net.settle({key}, within_s=900)
         for peer in net.peers[1:]:

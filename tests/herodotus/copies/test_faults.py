@@ -1,7 +1,6 @@
 """Does every copy outlive full disks, rot, power cuts, stalled lines, wrong clocks and lies? In virtual time."""
 
 import random
-from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
@@ -13,30 +12,14 @@ from herodotus.core.disputes import disputed
 from herodotus.core.index_rows import CAPTURE, decode_entry
 from herodotus.store.reader import Reader
 from herodotus.store.settings import ArchiveSettings
-from simnet.host import TrioCarrier, run_world
 from simnet.world.disk import SimulatedDisk
-from tests.herodotus.copies.world import Net, Peer, deposit, key_of
+from tests.herodotus.copies.world import Net, Peer, deposit, in_world, key_of, ring_of
 from tests.herodotus.store.making import DAY_S, NOW_S, page
 from tests.herodotus.store.memory_store import MemoryStore
 
 
-def in_world(play: Callable[[Net], Awaitable[None]], *, seed: int = 1) -> None:
-    async def main(_: TrioCarrier) -> None:
-        async with anyio.create_task_group() as tasks:
-            await play(Net(tasks, seed=seed))
-            tasks.cancel_scope.cancel()
-
-    run_world(main, seed=seed)
-
-
 def now() -> float:
     return float(NOW_S)
-
-
-async def ring_of(net: Net, *stores: MemoryStore | None) -> None:
-    for store in stores:
-        await net.start(net.add(store))
-    await anyio.sleep(60)
 
 
 def test_a_receiver_whose_disk_is_full_keeps_nobody_waiting_and_gets_the_rest_when_there_is_room() -> None:

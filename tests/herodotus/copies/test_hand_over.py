@@ -21,7 +21,7 @@ from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.reconciliation import RANGES_MAX, Range, Scope, arcs_of
 from simnet.host import TrioCarrier, run_world
 from tests.herodotus.copies.storm import watched_drops
-from tests.herodotus.copies.world import Net, Peer, deposit
+from tests.herodotus.copies.world import Net, Peer, deposit, in_world
 
 
 def ranges(count: int) -> Scope:
@@ -171,28 +171,23 @@ def test_who_offers_less_than_before_hands_over_before_it_drops() -> None:
 
 
 def test_a_leaf_hands_over_more_than_one_survey_looks_at() -> None:
-    async def play(_: TrioCarrier) -> None:
-        async with anyio.create_task_group() as tasks:
-            net = Net(tasks, seed=1, copies=2)
-            leaf = net.add()
-            keys = {
-                await deposit(leaf, f"http://example.org/{n}") for n in range(SURPLUS_DIRECTORIES_MAX + 44)
-            }
-            assert len({key[:2] for key in keys}) > SURPLUS_DIRECTORIES_MAX + 20
-            for _number in range(2):
-                await net.start(net.add())
-            await net.start(leaf)
-            leaf.is_in_ring = False
-            net.tell()
-            await anyio.sleep(60)
-            assert leaf.copies.parts.view.share == NONE
-            done = await leaf.copies.hand_over()
-            assert (done.peers, done.parts_over) == (2, done.parts)
-            net.crash(leaf)
-            assert not net.wrong(keys)
-            tasks.cancel_scope.cancel()
+    async def play(net: Net) -> None:
+        leaf = net.add()
+        keys = {await deposit(leaf, f"http://example.org/{n}") for n in range(SURPLUS_DIRECTORIES_MAX + 44)}
+        assert len({key[:2] for key in keys}) > SURPLUS_DIRECTORIES_MAX + 20
+        for _number in range(2):
+            await net.start(net.add())
+        await net.start(leaf)
+        leaf.is_in_ring = False
+        net.tell()
+        await anyio.sleep(60)
+        assert leaf.copies.parts.view.share == NONE
+        done = await leaf.copies.hand_over()
+        assert (done.peers, done.parts_over) == (2, done.parts)
+        net.crash(leaf)
+        assert not net.wrong(keys)
 
-    run_world(play, seed=1)
+    in_world(play, copies=2)
 
 
 def test_a_part_is_over_only_when_its_heir_lacked_nothing_of_it() -> None:

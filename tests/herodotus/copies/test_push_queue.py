@@ -4,8 +4,7 @@ import anyio
 import pytest
 
 from herodotus.copies import push_queue, wire
-from tests.herodotus.copies.test_faults import in_world, ring_of
-from tests.herodotus.copies.world import Net, Peer, deposit
+from tests.herodotus.copies.world import Net, Peer, deposit, in_world, ring_of
 
 
 def hears_first_from_another(peer: Peer, times: int) -> None:

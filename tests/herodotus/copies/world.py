@@ -6,7 +6,7 @@ split. Time is trio's mock clock.
 
 import hashlib
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +29,7 @@ from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.signatures import signed
 from herodotus.peers.calls import Calls, PeerUnreachableError, Services
 from herodotus.store.holdings import ArchiveHoldings
+from simnet.host import TrioCarrier, run_world
 from tests.herodotus.store.making import NOW_S, page
 from tests.herodotus.store.memory_store import AtOnce, MemoryStore
 
@@ -235,6 +236,24 @@ class Net:
             while self.wrong(keys):  # noqa: ASYNC110  # what peers hold in virtual time tells nobody
                 await anyio.sleep(5)
         assert not self.wrong(keys), self.wrong(keys)[:5]
+
+
+def in_world(play: Callable[[Net], Awaitable[None]], *, seed: int = 1, copies: int = 6) -> None:
+    """Plays in a world of its own, which ends with it."""
+
+    async def main(_: TrioCarrier) -> None:
+        async with anyio.create_task_group() as tasks:
+            await play(Net(tasks, seed=seed, copies=copies))
+            tasks.cancel_scope.cancel()
+
+    run_world(main, seed=seed)
+
+
+async def ring_of(net: Net, *stores: MemoryStore | None) -> None:
+    """So many peers, each with its store or a new one, that have found each other."""
+    for store in stores:
+        await net.start(net.add(store))
+    await anyio.sleep(60)
 
 
 def new_store() -> MemoryStore:
