@@ -29,7 +29,7 @@ import trio.testing
 from simnet.world.disk import SimulatedDisk
 from simnet.world.hosts import WorldHost
 from simnet.world.latency import Latency
-from simnet.world.network import Address, LineQuality, NatKind
+from simnet.world.network import Address, LineQuality
 from simnet.world.world import World
 
 SOCKET_DATAGRAMS_MAX = 1_000  # our datagrams in a socket buffer of 212 kB, generously
@@ -132,12 +132,9 @@ class TrioCarrier:
         peer: Peer,
         *,
         address: Address | None = None,
-        nat: NatKind = "none",
         start_at: float | None = 0.0,
     ) -> WorldHost:
-        host = self.world.add_host(
-            lambda host: _Tasks(host, self, peer), address=address, nat=nat, start_at=start_at
-        )
+        host = self.world.add_host(lambda host: _Tasks(host, self, peer), address=address, start_at=start_at)
         self.poke()
         return host
 

@@ -15,6 +15,7 @@ from dht.core.records import Contact
 from dht.core.rules import RingRules
 from dht.wire import encode_message, fitted
 from simnet.rings import NETWORK, RingWorld, owner_in, peer_number, ring_of
+from simnet.scenarios import Figures
 
 LOSS = 0.01
 NEVER_S = 1e9
@@ -22,16 +23,6 @@ NEVER_S = 1e9
 
 def rules_with(*, gossips: bool = True, successors: int = 16) -> RingRules:
     return RingRules(network=NETWORK, gossips=gossips, successors=successors)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Churn:
-    lookups: int
-    wrong: int
-    unanswered: int
-    hops: float
-    empty_lists: int
-    bits_per_s: float  # sent per peer, sealed datagrams with their headers, the lookups included
 
 
 HEADERS = 28 + SEALED_HEADER_BYTES + TAG_BYTES  # IPv4 and UDP; session and counter; the seal
@@ -42,8 +33,9 @@ def size_of(message: Message) -> int:
     return HEADERS + len(encode_message(fitted(message)))
 
 
-def churn(seed: int, peers: int, session_s: float, for_s: float = 3_600.0, lookups: int = 18_000) -> Churn:
-    """Peers crash and others join at the same rate; live peers look up random keys all the while."""
+def churn(seed: int, peers: int, session_s: float, for_s: float = 3_600.0, lookups: int = 18_000) -> Figures:
+    """Peers crash and others join at the same rate; live peers look up random keys all the while. Bits are those
+    sent, in sealed datagrams with their headers, the lookups included."""
     world = RingWorld(seed, rules_with(), loss=LOSS)
     world.ideal([peer_number(n) for n in range(peers)])
     world.sizes = size_of
@@ -65,7 +57,7 @@ def churn(seed: int, peers: int, session_s: float, for_s: float = 3_600.0, looku
     seconds = world.now - start
     bits = 8 * world.bytes_sent / seconds / peers
     world.run(60)
-    return trial.result(bits)
+    return trial.figures() | {"bits per s and peer": bits}
 
 
 class _ChurnTrial:
@@ -118,16 +110,15 @@ class _ChurnTrial:
             if effect.holders[0] != owner_in(ring_of(self.world), effect.key):
                 self.wrong += 1
 
-    def result(self, bits_per_s: float) -> Churn:
+    def figures(self) -> Figures:
         self.unanswered += sum(peer in self.world.machines for peer in self.open.values())
-        return Churn(
-            lookups=self.asked,
-            wrong=self.wrong,
-            unanswered=self.unanswered,
-            hops=fmean(self.hops or [0]),
-            empty_lists=self.empty,
-            bits_per_s=bits_per_s,
-        )
+        return {
+            "lookups": float(self.asked),
+            "lookups wrong": float(self.wrong),
+            "lookups unanswered": float(self.unanswered),
+            "hops": fmean(self.hops or [0]),
+            "empty lists": float(self.empty),
+        }
 
 
 # --- lookups in a ring that nobody repairs (the Chord papers' experiment)

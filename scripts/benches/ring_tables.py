@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from scripts.benches import ring_recoveries as recoveries
 from simnet import ringtrials as trials
@@ -84,8 +84,7 @@ def split(seeds: Sequence[int], peers: int) -> None:
 def churn(seeds: Sequence[int], peers: int) -> None:
     for session_h in (1.0, 2.9):
         for seed in seeds:
-            run = trials.churn(seed, peers // 2, session_h * 3600)
-            say(f"session {session_h} h, seed {seed}: {asdict(run)}")
+            say(f"session {session_h} h, seed {seed}: {trials.churn(seed, peers // 2, session_h * 3600)}")
 
 
 def idle(seeds: Sequence[int], peers: int) -> None:

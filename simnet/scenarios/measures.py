@@ -54,17 +54,9 @@ def chord_churn(run: ScenarioRun) -> None:
     for_s = run.setting("for_s", 600.0, low=10.0, high=1e6)
 
     def work() -> tuple[Figures, str | None]:
-        told = churn(run.options.seed, run.peers, session_h * 3_600, for_s, max(int(for_s * 5), 1))
-        figures = {
-            "lookups": float(told.lookups),
-            "lookups wrong": float(told.wrong),
-            "lookups unanswered": float(told.unanswered),
-            "hops": told.hops,
-            "empty lists": float(told.empty_lists),
-            "bits per s and peer": told.bits_per_s,
-        }
-        bad = told.wrong + told.unanswered
-        return figures, f"{bad} of {told.lookups} lookups fail" if bad > 0.01 * told.lookups else None
+        figures = churn(run.options.seed, run.peers, session_h * 3_600, for_s, max(int(for_s * 5), 1))
+        bad, asked = figures["lookups wrong"] + figures["lookups unanswered"], figures["lookups"]
+        return figures, f"{bad:.0f} of {asked:.0f} lookups fail" if bad > 0.01 * asked else None
 
     try_out(run, "at most one lookup in a hundred fails", work)
 
