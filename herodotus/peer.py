@@ -47,7 +47,7 @@ from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import Shelf
-from herodotus.portal.handlers import Handlers, PortalRooms, RoomParts
+from herodotus.portal.handlers import Handlers, PortalRooms
 from herodotus.portal.holders import RingDirections
 from herodotus.portal.operator_rule import OperatorRule, operator_token
 from herodotus.portal.other_holders import Elsewhere
@@ -143,21 +143,19 @@ class Peer:
         )
         self._operator = OperatorRule(has_public_name=bool(http.public_url))
         self._rooms = PortalRooms(
-            RoomParts(
-                shelf=shelf,
-                status=self.status,
-                figures=self._figures,
-                log=self._log_tail,
-                directions=directions,
-                relay=self._relay,
-                relay_of=world.relay,
-                elsewhere=elsewhere,
-                workers=world,
-                operator=self._operator,
-                perform=self.perform,
-                saves=saves,
-                peer=name,
-            )
+            shelf=shelf,
+            status=self.status,
+            figures=self._figures,
+            log=self._log_tail,
+            directions=directions,
+            relay=self._relay,
+            relay_of=world.relay,
+            elsewhere=elsewhere,
+            workers=world,
+            operator=self._operator,
+            perform=self.perform,
+            saves=saves,
+            peer=name,
         )
         self._handlers = Handlers(
             self.status,

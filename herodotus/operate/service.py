@@ -121,9 +121,7 @@ def _put(file: Path, text: str) -> None:
 
 def check_manager() -> None:
     """Called before anything is written: without a manager nothing would read it."""
-    done = _systemctl("show", "--property=Version")
-    if done.returncode != 0:
-        raise NoServiceManager(_sentence(done))
+    _shown("--property=Version")
 
 
 def order(what: str, *arguments: str) -> None:
@@ -135,11 +133,16 @@ def order(what: str, *arguments: str) -> None:
 def facts_of(name: str) -> dict[str, str]:
     """How the manager sees the unit."""
     wanted = ("LoadState", "ActiveState", "SubState", "UnitFileState", "MainPID", "Result", "StatusText")
-    done = _systemctl("show", f"--property={','.join(wanted)}", f"{name}.service")
+    shown = _shown(f"--property={','.join(wanted)}", f"{name}.service")
+    lines = (line.partition("=") for line in shown.splitlines())
+    return {key: value for key, _, value in lines if key in wanted}
+
+
+def _shown(*arguments: str) -> str:
+    done = _systemctl("show", *arguments)
     if done.returncode != 0:
         raise NoServiceManager(_sentence(done))
-    lines = (line.partition("=") for line in done.stdout.splitlines())
-    return {key: value for key, _, value in lines if key in wanted}
+    return done.stdout
 
 
 def _systemctl(*arguments: str) -> "subprocess.CompletedProcess[str]":

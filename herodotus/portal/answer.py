@@ -124,7 +124,12 @@ def finished(request: Request, answer: Answer) -> Answer:
     # The tag is of the bytes that are sent: each coding has its own (RFC 9110, 8.8.3).
     digest = hashlib.blake2b(answer.body, digest_size=12).hexdigest()
     tag = f'"{digest}{"-" + coding if coding else ""}"'
-    headers = {**answer.headers, "ETag": tag, "Vary": _vary(answer)}
+    vary = answer.headers.get("Vary", "")
+    headers = {
+        **answer.headers,
+        "ETag": tag,
+        "Vary": f"{vary}, Accept-Encoding" if vary else "Accept-Encoding",
+    }
     answer = replace(answer, headers=headers)
     if _matches(request.header("if-none-match"), tag):
         kept = {name: value for name, value in headers.items() if name != "Content-Encoding"}
@@ -136,11 +141,6 @@ def finished(request: Request, answer: Answer) -> Answer:
         if asked_range and request.header("if-range") in ("", tag):
             return _part(answer, asked_range)
     return answer
-
-
-def _vary(answer: Answer) -> str:
-    known = answer.headers.get("Vary", "")
-    return f"{known}, Accept-Encoding" if known else "Accept-Encoding"
 
 
 def accepts(request: Request, coding: str) -> bool:

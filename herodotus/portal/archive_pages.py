@@ -291,7 +291,7 @@ class ArchivePages:
         urls, exact = spellings(target.url), None
         if target.url in urls and asked.request.target.endswith(target.url):
             urls = tuple(dict.fromkeys((target.url, *urls)))
-            if len(moment.digits) == 14:
+            if moment.is_exact:
                 exact = Exact(time_s=moment.target_s, urls=(target.url, *unescaped(target.url)))
         is_bare = not target.flag.is_raw and (asked.is_replay or target.flag is not Flag.PAGE)
         if is_bare and self._has_banner and wants_frame(asked.request.headers):

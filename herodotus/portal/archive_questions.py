@@ -233,7 +233,7 @@ def exact_rows(versions: list[Version], question: CdxQuestion, now: Callable[[],
         raise BadQuestionError(NO_PAGE)
     if question.closest is not None:
         moment = question.closest
-        target = moment.target_s if len(moment.digits) == 14 else moment.from_s
+        target = moment.target_s if moment.is_exact else moment.from_s
         rows.sort(key=lambda row: abs(_seconds(row) - target))
     elif question.is_reversed:
         rows.reverse()

@@ -25,7 +25,6 @@ from herodotus.portal.memento import Places, diff_path, is_same_path
 from herodotus.portal.other_holders import Elsewhere
 from herodotus.portal.rendering import not_archived_page, render
 from herodotus.portal.replay import payload_of
-from herodotus.portal.request import Request
 from herodotus.portal.targets import BadQuestionError, Moment, TargetKind, parse_web_target, spellings
 from herodotus.store import Catalogue, StoredCapture
 
@@ -60,19 +59,18 @@ class TextComparison:
     is_cut: bool
 
 
+@dataclass(frozen=True)
 class DiffPages:
     paths = re.compile("/web/diff/")
-
-    def __init__(self, shelf: Shelf, limits: ClientLimits, elsewhere: Elsewhere | None = None) -> None:
-        self._shelf = shelf
-        self._limits = limits
-        self._elsewhere = elsewhere
+    shelf: Shelf
+    limits: ClientLimits
+    elsewhere: Elsewhere
 
     async def answer(self, asked: Asked) -> Answer | None:
         request = asked.request
         if request.method not in ("GET", "HEAD"):
             return None
-        refused = self._limits.refusal(request, _COST)
+        refused = self.limits.refusal(request, _COST)
         if refused is not None:
             return refused
         try:
@@ -86,23 +84,20 @@ class DiffPages:
 
     async def _compared(self, asked: Asked, target: DiffTarget) -> Answer:
         urls = spellings(target.url)
-        old, new = await self._shelf.choose(urls, target.old), await self._shelf.choose(urls, target.new)
+        old, new = await self.shelf.choose(urls, target.old), await self.shelf.choose(urls, target.new)
         if old is None or new is None:
-            return await self._missing(asked.request, urls[0], asked.origin)
+            found = await self.elsewhere.answer(asked.request, urls[0], asked.origin)
+            return found or html(not_archived_page(urls[0], (), (), None), HTTPStatus.NOT_FOUND)
         shown = diff_path(old.url, old.time_s, new.time_s, is_inline=target.is_inline)
         if not is_same_path(asked.request.target, shown):
             return moved(shown)
-        body = await self._shelf.ask(
+        body = await self.shelf.ask(
             lambda catalogue: _page(catalogue, old.url, old.time_s, new.time_s, is_inline=target.is_inline)
         )
         if body is None:
             sentence = "this peer's copy of one of these days is damaged; look for another day"
             return failure(asked.request, HTTPStatus.BAD_GATEWAY, sentence, old.url)
         return html(body, headers={"Cache-Control": "max-age=3600"})
-
-    async def _missing(self, request: Request, url: str, origin: str) -> Answer:
-        found = None if self._elsewhere is None else await self._elsewhere.answer(request, url, origin)
-        return found or html(not_archived_page(url, (), (), None), HTTPStatus.NOT_FOUND)
 
 
 def parse_diff_target(target: str) -> DiffTarget:

@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Protocol
@@ -251,41 +250,39 @@ class OwnSaves(Protocol):
     async def save(self, url: str) -> SaveOutcome: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoomParts:
-    """`saves` is None where readers may not ask for pages; `log` gives the last lines of it, for the operator."""
-
-    shelf: Shelf
-    status: Callable[[], Awaitable[PeerStatus]]
-    figures: Callable[[], PortalFigures]
-    log: Callable[[], Awaitable[Sequence[str]]]
-    directions: RingView
-    relay: Relay
-    relay_of: RelayMaker
-    elsewhere: Elsewhere
-    workers: Workers
-    operator: OperatorRule
-    perform: Callable[[Order, Say], Awaitable[OrderReport]]
-    saves: OwnSaves | None
-    peer: str
-
-
 class PortalRooms:
     """What takes orders or asks many peers works inside `opened`."""
 
-    def __init__(self, parts: RoomParts, *, asking: Relay | None = None) -> None:
-        """`asking` fetches the parts of answers that all peers have; its own by default."""
-        self._parts = parts
-        shelf, limits = parts.shelf, ClientLimits(anyio.current_time)
-        self._limits = limits
+    def __init__(
+        self,
+        *,
+        shelf: Shelf,
+        status: Callable[[], Awaitable[PeerStatus]],
+        figures: Callable[[], PortalFigures],
+        log: Callable[[], Awaitable[Sequence[str]]],
+        directions: RingView,
+        relay: Relay,
+        relay_of: RelayMaker,
+        elsewhere: Elsewhere,
+        workers: Workers,
+        operator: OperatorRule,
+        perform: Callable[[Order, Say], Awaitable[OrderReport]],
+        saves: OwnSaves | None,
+        peer: str,
+        asking: Relay | None = None,
+    ) -> None:
+        """`saves` is None where readers may not ask for pages; `log` gives the last lines of it, for the operator.
+        `asking` fetches the parts of answers that all peers have; its own by default."""
+        self._saves = saves
+        self._limits = limits = ClientLimits(anyio.current_time)
         # Beside that of single questions, as many at once must not hold those up.
-        self._asking = parts.relay_of(ANSWER_BYTES_MAX, AT_ONCE)
-        self._completing = parts.relay_of(NEAREST_BYTES_MAX, None)
-        self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking, parts.workers)
-        self._desk = ImportDesk(parts.perform)
+        self._asking = relay_of(ANSWER_BYTES_MAX, AT_ONCE)
+        self._completing = relay_of(NEAREST_BYTES_MAX, None)
+        self._gatherer = gatherer = Gatherer(directions, asking or self._asking, workers)
+        self._desk = ImportDesk(perform)
         links = LinkAnswers(shelf, gatherer, limits)
         answers = (
-            NetworkAnswers(parts.status, parts.directions.peers, parts.operator),
+            NetworkAnswers(status, directions.peers, operator),
             CaptureAnswers(shelf),
             SearchAnswers(shelf),
             ContainerAnswers(shelf),
@@ -293,23 +290,19 @@ class PortalRooms:
             StreamAnswers(shelf),
             links,
             PathAnswers(shelf, links),
-            CompletenessAnswers(shelf, parts.directions, asking or self._completing),
+            CompletenessAnswers(shelf, directions, asking or self._completing),
             self._desk,
         )
         self._saving = None
-        if parts.saves is not None:
-            self._saving = SavePages(
-                parts.saves, anyio.current_time, directions=parts.directions, relay=parts.relay
-            )
+        if saves is not None:
+            self._saving = SavePages(saves, anyio.current_time, directions=directions, relay=relay)
         rooms: list[Room | None] = [
-            OperatingPages(parts.status, parts.figures, parts.log, parts.operator),
-            OrderPages(parts.perform, parts.operator),
-            RestApi(
-                answers, limits, parts.operator, parts.workers, elsewhere=parts.elsewhere, peer=parts.peer
-            ),
+            OperatingPages(status, figures, log, operator),
+            OrderPages(perform, operator),
+            RestApi(answers, limits, operator, workers, elsewhere=elsewhere, peer=peer),
             self._saving,
-            DiffPages(shelf, limits, parts.elsewhere),
-            TogetherPages(shelf, gatherer, limits, parts.workers.steady_s),
+            DiffPages(shelf, limits, elsewhere),
+            TogetherPages(shelf, gatherer, limits, workers.steady_s),
         ]
         self.all = tuple(room for room in rooms if room is not None)
 
@@ -331,6 +324,6 @@ class PortalRooms:
             await stack.enter_async_context(self._asking.opened())
             await stack.enter_async_context(self._completing.opened())
             await stack.enter_async_context(self._desk.opened())
-            if self._parts.saves is not None:
-                await stack.enter_async_context(self._parts.saves.opened())
+            if self._saves is not None:
+                await stack.enter_async_context(self._saves.opened())
             yield

@@ -7,8 +7,9 @@ from, has nothing to post; and what says that it comes from another site is refu
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from markupsafe import Markup
 
@@ -34,14 +35,11 @@ _UNKEPT = {"Cache-Control": "no-store"}
 _PAUSED, _STAYING = "paused", "staying"
 
 
+@dataclass(frozen=True)
 class OrderPages:
     paths = re.compile(PATH)
-
-    def __init__(
-        self, perform: Callable[[Order, Say], Awaitable[OrderReport]], operator: OperatorRule
-    ) -> None:
-        self._perform = perform
-        self._operator = operator
+    perform: Callable[[Order, Say], Awaitable[OrderReport]]
+    operator: OperatorRule
 
     async def answer(self, asked: Asked) -> Answer | None:
         request = asked.request
@@ -55,11 +53,11 @@ class OrderPages:
         order = _ORDERS.get(fields.get("order", ""))
         if order is None:
             return _refused(HTTPStatus.BAD_REQUEST, "There is no such order.")
-        refusal = self._operator.may_order_with(request, fields.get("secret", ""))
+        refusal = self.operator.may_order_with(request, fields.get("secret", ""))
         if refusal is not None:
             return _refused(HTTPStatus.FORBIDDEN, refusal)
         try:
-            await self._perform(order, lambda _: None)
+            await self.perform(order, lambda _: None)
         except HerodotusError as error:
             return _refused(HTTPStatus.CONFLICT, f"It could not be done: {error}.")
         return moved("/status", HTTPStatus.SEE_OTHER, _UNKEPT)
@@ -76,12 +74,11 @@ def _fields_of(request: Request) -> dict[str, str]:
     if not is_form or len(request.body) > BODY_BYTES_MAX:
         return {}
     try:
-        found = parse_qs(
-            request.body.decode("ascii"), errors="strict", max_num_fields=_FIELDS_MAX, keep_blank_values=True
-        )
+        text = request.body.decode("ascii")
+        found = parse_qsl(text, errors="strict", max_num_fields=_FIELDS_MAX, keep_blank_values=True)
     except ValueError:
         return {}
-    return {name: values[0] for name, values in found.items()}
+    return dict(reversed(found))
 
 
 def _refused(status: HTTPStatus, sentence: str) -> Answer:

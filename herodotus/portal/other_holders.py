@@ -17,10 +17,8 @@ from typing import Protocol
 import anyio
 from cachetools import FIFOCache, TTLCache
 
-from herodotus.core.errors import MalformedRecordError
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.replay import Flag, wants_frame
-from herodotus.core.warc import parse_digits
 from herodotus.portal.answer import PUBLIC, Answer, accepts, html, moved, problem
 from herodotus.portal.memento import header_url
 from herodotus.portal.relayed_answers import (
@@ -208,14 +206,14 @@ class Elsewhere:
         return None if answer is None else adopted_data(answer, one.adopting)
 
     async def _memento(self, one: "_Question", target: WebTarget) -> Answer | None:
-        digits = target.moment.digits if target.moment else ""
+        moment = target.moment
         takes_gzip = accepts(one.request, "gzip")
         is_window = target.flag is Flag.PAGE and self._has_banner and wants_frame(one.request.headers)
         part = "" if one.request.header("if-range") else one.request.header("range")
         asked = MementoAsked(
             url=target.url,
             flag=target.flag,
-            time_s=_seconds(digits),
+            time_s=moment.target_s if moment is not None and moment.is_exact else None,
             takes_gzip=takes_gzip and not part,
             asks_part=part != "" and one.request.method == "GET",
         )
@@ -268,13 +266,6 @@ def _web_target(target: str) -> WebTarget | None:
     try:
         return parse_web_target(target)
     except BadQuestionError:
-        return None
-
-
-def _seconds(digits: str) -> int | None:
-    try:
-        return parse_digits(digits)
-    except MalformedRecordError:
         return None
 
 

@@ -60,18 +60,16 @@ _PAGES_OF_COST = 100
 _BRIEF = {"Cache-Control": "max-age=60"}
 
 
+@dataclass(frozen=True)
 class TogetherPages:
     """Before `ArchivePages`: takes questions over many addresses, where there are other peers to ask."""
 
     paths = re.compile(r"/cdx|/web/.*\*\Z", re.DOTALL)
-
-    def __init__(
-        self, shelf: Shelf, gatherer: Gatherer, limits: ClientLimits, steady_s: Callable[[], float]
-    ) -> None:
-        self._steady_s = steady_s  # asked in threads, too
-        self._shelf = shelf
-        self._gatherer = gatherer
-        self._limits = limits
+    shelf: Shelf
+    gatherer: Gatherer
+    limits: ClientLimits
+    steady_s: Callable[[], float]
+    """Asked in threads, too."""
 
     async def answer(self, asked: Asked) -> Answer | None:
         request = asked.request
@@ -80,8 +78,8 @@ class TogetherPages:
         work = self._work(request)
         if work is None:
             return None
-        others = await self._gatherer.others(request)
-        refused = self._limits.refusal(request, _cost_of(request) + cost_of_asking(others))
+        others = await self.gatherer.others(request)
+        refused = self.limits.refusal(request, _cost_of(request) + cost_of_asking(others))
         if refused is not None:
             return refused
         return await tried(lambda one: work(one, others), asked) if others else None
@@ -106,15 +104,15 @@ class TogetherPages:
         if question.shows_pages:
             return await self._pages(request, others)
         wanted = peers_question(question, len(others))
-        gathered = await self._gatherer.ask_all(
+        gathered = await self.gatherer.ask_all(
             _cdx_target(request, wanted), others, partial(read_share, wanted=wanted)
         )
         own, gathered = await self._own(wanted, gathered)
         if own is None and question.page and not any(share.rows for share in gathered.given):
             raise BadQuestionError(NO_PAGE)
         shares = [own or PeerRows(rows={}), *gathered.given]
-        list_ = await self._shelf.in_thread(partial(merged, shares, question, self._steady_s))
-        content_type, body = await self._shelf.in_thread(partial(format_rows, list_.found, question))
+        list_ = await self.shelf.in_thread(partial(merged, shares, question, self.steady_s))
+        content_type, body = await self.shelf.in_thread(partial(format_rows, list_.found, question))
         headers = {**PUBLIC, **_BRIEF, **gathered.headers(), "X-Content-Type-Options": "nosniff"}
         if list_.has_gaps:
             headers["X-Herodotus-Partial"] = "true"
@@ -127,8 +125,8 @@ class TogetherPages:
     ) -> tuple[PeerRows | None, Gathered[PeerRows]]:
         """None where this peer has no such page; where its archive cannot be read it is one that did not answer."""
         try:
-            found = await self._shelf.rows(wanted)
-            return await self._shelf.in_thread(partial(own_share, found, wanted)), gathered
+            found = await self.shelf.rows(wanted)
+            return await self.shelf.in_thread(partial(own_share, found, wanted)), gathered
         except BadQuestionError:  # it has fewer pages than others
             return None, gathered
         except ArchiveError:
@@ -136,10 +134,10 @@ class TogetherPages:
 
     async def _pages(self, request: Request, others: Sequence[PortalAddress]) -> Answer:
         """As many as the peer with most: page n is the n-th of each."""
-        gathered = await self._gatherer.ask_all(
+        gathered = await self.gatherer.ask_all(
             request.target, others, partial(read_count, pages_max=PAGES_MAX)
         )
-        own = await self._shelf.rows(parse_question(request.parameters()))
+        own = await self.shelf.rows(parse_question(request.parameters()))
         headers = {**PUBLIC, **_BRIEF, **gathered.headers(), "X-Content-Type-Options": "nosniff"}
         body = b"%d\n" % max(own.pages, *gathered.given, 0)
         return Answer(content_type="text/plain; charset=utf-8", body=body, headers=headers)
@@ -149,15 +147,15 @@ class TogetherPages:
     async def _listing(self, asked: Asked, others: Sequence[PortalAddress]) -> Answer:
         target = parse_web_target(asked.request.target)
         prefix, ranges = listed_by(target)
-        gathered = await self._gatherer.ask_all(
+        gathered = await self.gatherer.ask_all(
             asked.request.target, others, partial(read_listing, ranges=ranges, most=LISTED_MAX)
         )
         try:
-            known = list(await self._shelf.addresses(ranges, LISTED_MAX + 1))
+            known = list(await self.shelf.addresses(ranges, LISTED_MAX + 1))
         except ArchiveError:
             known, gathered = [], replace(gathered, known=gathered.known + 1)
         is_json = wants_json(asked.request)
-        answer = await self._shelf.in_thread(partial(_listed, prefix, known, gathered, is_json=is_json))
+        answer = await self.shelf.in_thread(partial(_listed, prefix, known, gathered, is_json=is_json))
         answer.headers.update(gathered.headers())
         return answer
 

@@ -10,7 +10,6 @@ GET does not name the page that it comes from: there, and if another site leads 
 POST, with which browsers always name the page (`may_change`, ADR 16).
 """
 
-import json
 import re
 from collections.abc import Callable
 from http import HTTPStatus
@@ -19,6 +18,7 @@ from typing import Protocol
 from urllib.parse import parse_qs
 
 import anyio
+import msgspec
 
 from dht.core.limits import Buckets, Rate
 from herodotus.core.replay import may_change
@@ -55,6 +55,12 @@ _TITLES = {
 }
 
 
+class _Told(msgspec.Struct, frozen=True):
+    """What is read of another peer's problem."""
+
+    detail: str
+
+
 class SavePort(Protocol):
     """Fetches politely, within the network's scope, and nothing that is private."""
 
@@ -71,8 +77,8 @@ class SavePages:
         saves: SavePort,
         now: Callable[[], float],
         *,
-        directions: Directions | None = None,
-        relay: Relay | None = None,
+        directions: Directions,
+        relay: Relay,
     ) -> None:
         self._saves = saves
         self._now = now
@@ -120,7 +126,7 @@ class SavePages:
 
     async def _by_owner(self, request: Request, url: str) -> Answer | None:
         """None: that is this peer, or nobody who answers for it can be reached."""
-        if request.header(RELAYED) or self._directions is None or self._relay is None:
+        if request.header(RELAYED):
             return None
         target = f"{_PATH}{header_url(url)}"  # a form has it elsewhere
         marked = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})
@@ -146,11 +152,8 @@ def _adopted(request: Request, url: str, answer: Answer, there: str) -> Answer |
     if answer.status not in _TOLD_BY_OTHERS or len(answer.body) > TOLD_BYTES_MAX:
         return None
     try:
-        facts = json.loads(answer.body)
+        sentence = msgspec.json.decode(answer.body, type=_Told).detail
     except (ValueError, RecursionError):
-        return None
-    sentence = facts.get("detail") if isinstance(facts, dict) else None
-    if not isinstance(sentence, str):
         return None
     wait = answer.headers.get("Retry-After", "")
     retry_after_s = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else 0.0
@@ -186,13 +189,8 @@ def _in_form(request: Request) -> str:
     """The field of our form; "" if it is missing."""
     if request.method != "POST":
         return ""
-    fields = parse_qs(
-        request.body.decode("utf-8", "replace"),
-        errors="replace",
-        max_num_fields=PARAMETERS_MAX,
-        separator="&",
-    )
-    return fields.get("url", [""])[0]
+    text = request.body.decode("utf-8", "replace")
+    return parse_qs(text, errors="replace", max_num_fields=PARAMETERS_MAX).get("url", [""])[0]
 
 
 def _answer(request: Request, outcome: SaveOutcome) -> Answer:

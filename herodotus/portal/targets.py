@@ -39,6 +39,11 @@ class Moment:
     from_s: int
     to_s: int
 
+    @property
+    def is_exact(self) -> bool:
+        """Named to the second."""
+        return len(self.digits) == 14
+
 
 def parse_moment(text: str) -> Moment | None:
     """None where it is no date of 1970 to 2106. Of an odd number of digits the last is not looked at."""

@@ -1,4 +1,5 @@
 """How does a command reach an archive? By the home's lock, through the peer that runs on the home, or at another peer.
+And how does it give that peer another order?
 
 A running peer holds the lock and the archive: then orders go to that peer, through the socket in its home.
 """
@@ -9,10 +10,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from herodotus.core.errors import HomeInUse
-from herodotus.core.orders import ArchiveOrder, OrderReport, Performer
-from herodotus.home.folder import locked, open_home
+from herodotus.core.orders import ArchiveOrder, CrawlControl, OrderReport, Performer
+from herodotus.home.folder import Home, locked, open_home
 from herodotus.operate.cli.console import end_progress, show_progress
 from herodotus.operate.cli.frame import CommandFrame
 
@@ -49,16 +51,11 @@ def archive_access(
         os.umask(0o077)  # what it leaves in the home is for its owner alone
     effective = frame.effective()
     frame.configure_logs(effective)
-    with ExitStack() as held:
-        try:
-            held.enter_context(locked(frame.home))
-        except HomeInUse:
-            if not frame.home.door.exists():  # the holder is another command, such as a crawl
-                raise
+    with _held_or_running(frame.home) as is_running:
+        if is_running:
             from herodotus.operate.order_socket import ask_at_door
 
             performer: Performer = partial(ask_at_door, frame.home)
-            is_running = True
         else:
             from herodotus.operate.offer import own_peer_id
             from herodotus.operate.offline_archive import performer_of
@@ -66,5 +63,27 @@ def archive_access(
 
             files = archive_settings(effective.settings, charter, own_peer_id(frame.home)) if stores else None
             performer = performer_of(frame.home.path, files)
-            is_running = False
         yield ArchiveAccess(folder=frame.home.path, performer=performer, is_running=is_running)
+
+
+def order_running_peer(frame: CommandFrame, order: CrawlControl) -> dict[str, Any] | None:
+    """The report of the peer that runs on the home; None when none does."""
+    from herodotus.operate.order_socket import ask_at_door
+
+    with _held_or_running(frame.home) as is_running:
+        facts: dict[str, Any] | None = ask_at_door(frame.home, order, frame.say).facts if is_running else None
+        return facts
+
+
+@contextmanager
+def _held_or_running(home: Home) -> Iterator[bool]:
+    """Whether a peer runs on the home; if none does, the home is locked for us."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(home))
+            is_running = False
+        except HomeInUse:
+            if not home.door.exists():  # the holder is another command, such as a crawl
+                raise
+            is_running = True
+        yield is_running

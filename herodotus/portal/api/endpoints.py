@@ -56,7 +56,7 @@ class AbsentError(Exception):
 
     def __init__(self, url: str) -> None:
         self.url = url
-        super().__init__(url)
+        super().__init__(f"{url[:500]} is not in this peer's archive")
 
 
 class NotHereError(Exception):

@@ -47,8 +47,8 @@ class RestApi:
         operator: OperatorRule,
         workers: Workers,
         *,
-        elsewhere: Elsewhere | None = None,
-        peer: str = "",
+        elsewhere: Elsewhere,
+        peer: str,
     ) -> None:
         """`parts` have methods marked as endpoints."""
         self._endpoints = [
@@ -94,8 +94,7 @@ class RestApi:
         answer = await self._tried(endpoint, work, asked, places)
         if endpoint.access is Access.PUBLIC and "Cross-Origin-Resource-Policy" not in answer.headers:
             answer.headers.update(PUBLIC | answer.headers)
-        if self._peer:
-            answer.headers.setdefault("X-Herodotus-Peer", self._peer)
+        answer.headers.setdefault("X-Herodotus-Peer", self._peer)
         return answer
 
     async def _tried(self, endpoint: ApiEndpoint, work: Work, asked: Asked, places: dict[str, str]) -> Answer:
@@ -106,7 +105,8 @@ class RestApi:
         except (BadQuestionError, MalformedRecordError) as error:
             return problem(HTTPStatus.BAD_REQUEST, str(error))
         except AbsentError as error:
-            return await self._absent(asked, error.url)
+            found = await self._elsewhere.answer(asked.request, error.url, asked.origin)
+            return found or problem(HTTPStatus.NOT_FOUND, str(error))
         except NotHereError as error:
             return problem(HTTPStatus.NOT_FOUND, str(error))
         except (GoneError, CursorExpiredError) as error:
@@ -119,13 +119,6 @@ class RestApi:
         # A long answer takes longer to write than others should wait.
         write = partial(_written, endpoint, asked.request, value)
         return await self._workers.work(write, WRITING)
-
-    async def _absent(self, asked: Asked, url: str) -> Answer:
-        if self._elsewhere is not None:
-            found = await self._elsewhere.answer(asked.request, url, asked.origin)
-            if found is not None:
-                return found
-        return problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
 
 
 _READ = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", **PUBLIC}

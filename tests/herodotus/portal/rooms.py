@@ -13,7 +13,7 @@ from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.network import PeerFacts
 from herodotus.portal.archive_pages import ArchivePages
-from herodotus.portal.handlers import Handlers, OwnSaves, PortalRooms, RoomParts
+from herodotus.portal.handlers import Handlers, OwnSaves, PortalRooms
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.other_holders import RELAYED, Elsewhere, PortalAddress
 from herodotus.portal.reader_counts import PortalFigures
@@ -95,7 +95,7 @@ class Room(Library):
         self.client = client
         view = View(self.ring, origin)
         elsewhere = Elsewhere(view, self.ring, Machine(), now=anyio.current_time)
-        parts = RoomParts(
+        self.rooms = PortalRooms(
             shelf=self.shelf,
             status=self.status,
             figures=lambda: PortalFigures(answered={200: 7}),
@@ -109,8 +109,8 @@ class Room(Library):
             perform=perform,
             saves=saves,
             peer=STATUS.peer_id,
+            asking=self.ring,
         )
-        self.rooms = PortalRooms(parts, asking=self.ring)
         self.handlers = Handlers(
             self.status,
             ArchivePages(self.shelf, elsewhere=elsewhere, peer=STATUS.peer_id, takes_saves=saves is not None),

@@ -157,7 +157,7 @@ def _hand_over(
 ) -> None:
     """Give the URLs to the peer that runs on this home; it crawls by the charter's scope."""
     from herodotus.core.orders import Begin
-    from herodotus.operate.cli.running_peer import order_running_peer
+    from herodotus.operate.cli.archive_access import order_running_peer
 
     if not is_plain or not urls:
         raise RunningPeerCrawls(home=frame.home.quoted)

@@ -3,8 +3,8 @@
 from herodotus.core.orders import Pause
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import open_home
+from herodotus.operate.cli.archive_access import order_running_peer
 from herodotus.operate.cli.frame import CommandFrame, framed, main
-from herodotus.operate.cli.running_peer import order_running_peer
 
 
 @main.command()

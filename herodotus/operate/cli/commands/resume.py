@@ -2,9 +2,9 @@
 
 from herodotus.core.orders import Resume
 from herodotus.home.folder import open_home
+from herodotus.operate.cli.archive_access import order_running_peer
 from herodotus.operate.cli.commands.pause import tell_state
 from herodotus.operate.cli.frame import CommandFrame, framed, main
-from herodotus.operate.cli.running_peer import order_running_peer
 
 
 @main.command()

@@ -58,8 +58,8 @@ def add(frame: CommandFrame, urls: tuple[str, ...], file: str | None) -> None:
     wanted = checked_seeds(typed, charter, frame.effective().settings.crawl.opt_out)
     new = add_seeds(frame.home.path, wanted, now=unix_seconds())
     _tell_running_peer(frame, new)
+    frame.show({"added": new, "known": len(set(wanted)) - len(new)})
     if frame.is_json:
-        frame.show({"added": new, "known": len(set(wanted)) - len(new)})
         return
     for url in new:
         frame.say(f"added {url}")
@@ -72,7 +72,7 @@ def _tell_running_peer(frame: CommandFrame, new: list[str]) -> None:
     if not new or not frame.home.door.exists():
         return
     from herodotus.core.orders import Begin
-    from herodotus.operate.cli.running_peer import order_running_peer
+    from herodotus.operate.cli.archive_access import order_running_peer
 
     try:
         for at in range(0, len(new), SEEDS_TOLD_AT_ONCE):
