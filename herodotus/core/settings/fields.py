@@ -91,33 +91,36 @@ def _number_in_text(text: str, what: str) -> int | float:
 
 
 def whole(minimum: int, maximum: int, unit: str = "") -> FieldKind:
-    what = f"a whole number from {minimum} to {maximum}{f' ({unit})' if unit else ''}"
-
-    def read(value: object) -> int:
-        number = cast("int", _typed(value, int, what))
-        if not minimum <= number <= maximum:
-            raise Unfit(f"must be {what}, not {shown(number)}")
-        return number
-
-    return FieldKind(
-        what=what, read=read, read_text=lambda text: read(_number_in_text(text, what)), write=str
-    )
+    return _ranged(f"a whole number from {minimum} to {maximum}", unit, minimum, maximum, int, int, str)
 
 
 def number(minimum: float, maximum: float, unit: str = "") -> FieldKind:
-    what = f"a number from {minimum:g} to {maximum:g}{f' ({unit})' if unit else ''}"
+    def made(value: float) -> float:
+        return float(value) + 0.0  # minus zero becomes zero
 
-    def read(value: object) -> float:
-        number = cast("float", _typed(value, (int, float), what))
-        if not minimum <= number <= maximum:  # false for NaN, too
-            raise Unfit(f"must be {what}, not {shown(number)}")
-        return float(number) + 0.0  # minus zero becomes zero
+    what = f"a number from {minimum:g} to {maximum:g}"
+    return _ranged(what, unit, minimum, maximum, (int, float), made, repr)
+
+
+def _ranged(
+    what: str,
+    unit: str,
+    minimum: float,
+    maximum: float,
+    wanted: type | tuple[type, ...],
+    made: Callable[[Any], object],
+    write: Callable[[Any], str],
+) -> FieldKind:
+    what += f" ({unit})" if unit else ""
+
+    def read(value: object) -> object:
+        given = cast("float", _typed(value, wanted, what))
+        if not minimum <= given <= maximum:  # false for NaN, too
+            raise Unfit(f"must be {what}, not {shown(given)}")
+        return made(given)
 
     return FieldKind(
-        what=what,
-        read=read,
-        read_text=lambda text: read(_number_in_text(text, what)),
-        write=repr,
+        what=what, read=read, read_text=lambda text: read(_number_in_text(text, what)), write=write
     )
 
 
@@ -148,26 +151,26 @@ def _textual(what: str, read: Callable[[str], object], write: Callable[[Any], st
     )
 
 
+def _fitting(what: str, is_fit: Callable[[str], bool]) -> FieldKind:
+    """A text as it stands."""
+
+    def read(text: str) -> str:
+        if not is_fit(text):
+            raise Unfit(f"must be {what}, not {shown(text)}")
+        return text
+
+    return _textual(what, read)
+
+
 def choice(*words: str) -> FieldKind:
-    what = "one of " + ", ".join(f'"{word}"' for word in words)
-
-    def read(text: str) -> str:
-        if text not in words:
-            raise Unfit(f"must be {what}, not {shown(text)}")
-        return text
-
-    return _textual(what, read)
+    return _fitting("one of " + ", ".join(f'"{word}"' for word in words), lambda text: text in words)
 
 
-def line(length_max: int, what: str = "one line of text", pattern: str = "") -> FieldKind:
-    what = f"{what} of at most {length_max} characters"
-
-    def read(text: str) -> str:
-        if len(text) > length_max or not text.isprintable() or (pattern and not re.fullmatch(pattern, text)):
-            raise Unfit(f"must be {what}, not {shown(text)}")
-        return text
-
-    return _textual(what, read)
+def line(length_max: int, what: str = "one line of text", pattern: str = ".*") -> FieldKind:
+    return _fitting(
+        f"{what} of at most {length_max} characters",
+        lambda text: len(text) <= length_max and text.isprintable() and bool(re.fullmatch(pattern, text)),
+    )
 
 
 def endpoint() -> FieldKind:
@@ -175,21 +178,18 @@ def endpoint() -> FieldKind:
 
 
 def web_address() -> FieldKind:
-    what = 'an http:// or https:// address, or a mailto: one, or ""'
+    return _fitting('an http:// or https:// address, or a mailto: one, or ""', _is_web_address)
 
-    def read(text: str) -> str:
-        try:
-            parts = urlsplit(text)
-            is_fit = parts.scheme in ("http", "https") and bool(parts.hostname)
-        except ValueError:
-            is_fit = False
-        else:
-            is_fit = is_fit or (parts.scheme == "mailto" and "@" in parts.path) or not text
-        if not is_fit or len(text) > 300 or not text.isascii() or not text.isprintable() or " " in text:
-            raise Unfit(f"must be {what}, not {shown(text)}")
-        return text
 
-    return _textual(what, read)
+def _is_web_address(text: str) -> bool:
+    if len(text) > 300 or not text.isascii() or not text.isprintable() or " " in text:
+        return False
+    try:
+        parts = urlsplit(text)
+        is_of_web = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return False
+    return is_of_web or (parts.scheme == "mailto" and "@" in parts.path) or not text
 
 
 def hours() -> FieldKind:

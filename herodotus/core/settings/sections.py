@@ -1,5 +1,6 @@
 """Which settings are there? Each part of the peer receives its own section and nothing else."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import get_type_hints
@@ -296,81 +297,71 @@ SECTIONS: MappingProxyType[str, type] = MappingProxyType(get_type_hints(Settings
 """A new section is a field of `Settings`."""
 
 # A preset sets several defaults together; the file, the environment and flags override it.
-PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType(
+PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {
-        "wan": MappingProxyType({}),
-        "lan": MappingProxyType(
-            {
-                "http.connections_max": 128,
-                "http.idle_s": 120.0,
-                "discovery.kademlia": False,
-                "discovery.port_mapping": False,
-                "discovery.dial_backs": 1,
-            }
-        ),
-        "test": MappingProxyType(
-            {
-                "http.listen": HostPort(host="127.0.0.1", port=0),
-                "http.connections_max": 64,
-                "lifecycle.drain_s": 2.0,
-                "ring.listen": HostPort(host="127.0.0.1", port=0),
-                "ring.virtual_nodes": 1,
-                "ring.stabilize_s": 2.0,
-                "ring.rumour_s": 1.0,
-                "ring.digest_s": 5.0,
-                "ring.graveyard_s": 5.0,
-                "copies.compare_s": 10.0,
-                "copies.departed_s": 10.0,
-                "copies.low_s": 5.0,
-                "copies.keep_s": 5.0,
-                "copies.audit_s": 10.0,
-                "copies.cross_fetch_share": 0.0,
-                "links.wait_s": 1.0,
-                "discovery.lan": False,
-                "discovery.kademlia": False,
-                "discovery.port_mapping": False,
-                "discovery.dial_backs": 0,
-                "budget.disk_free_gb_min": 0.3,
-                "budget.niceness": 0,
-            }
-        ),
+        "wan": {},
+        "lan": {
+            "http.connections_max": 128,
+            "http.idle_s": 120.0,
+            "discovery.kademlia": False,
+            "discovery.port_mapping": False,
+            "discovery.dial_backs": 1,
+        },
+        "test": {
+            "http.listen": HostPort(host="127.0.0.1", port=0),
+            "http.connections_max": 64,
+            "lifecycle.drain_s": 2.0,
+            "ring.listen": HostPort(host="127.0.0.1", port=0),
+            "ring.virtual_nodes": 1,
+            "ring.stabilize_s": 2.0,
+            "ring.rumour_s": 1.0,
+            "ring.digest_s": 5.0,
+            "ring.graveyard_s": 5.0,
+            "copies.compare_s": 10.0,
+            "copies.departed_s": 10.0,
+            "copies.low_s": 5.0,
+            "copies.keep_s": 5.0,
+            "copies.audit_s": 10.0,
+            "copies.cross_fetch_share": 0.0,
+            "links.wait_s": 1.0,
+            "discovery.lan": False,
+            "discovery.kademlia": False,
+            "discovery.port_mapping": False,
+            "discovery.dial_backs": 0,
+            "budget.disk_free_gb_min": 0.3,
+            "budget.niceness": 0,
+        },
         # A line that a family uses too, on somebody's desktop machine.
-        "home": MappingProxyType(
-            {
-                "http.connections_max": 128,
-                "crawl.connections": 16,
-                "budget.disk_free_gb_min": 20.0,
-                "budget.upload_mbit_per_s_max": 4.0,
-                "budget.download_mbit_per_s_max": 16.0,
-                "budget.month_gb_max": 300.0,
-                "budget.niceness": 15,
-            }
-        ),
+        "home": {
+            "http.connections_max": 128,
+            "crawl.connections": 16,
+            "budget.disk_free_gb_min": 20.0,
+            "budget.upload_mbit_per_s_max": 4.0,
+            "budget.download_mbit_per_s_max": 16.0,
+            "budget.month_gb_max": 300.0,
+            "budget.niceness": 15,
+        },
         # A machine that does nothing else, on a permanent line.
-        "server": MappingProxyType(
-            {
-                "http.connections_max": 4096,
-                "crawl.connections": 128,
-                "discovery.lan": False,
-                "discovery.port_mapping": False,
-                "budget.disk_free_gb_min": 20.0,
-                "budget.niceness": 0,
-            }
-        ),
+        "server": {
+            "http.connections_max": 4096,
+            "crawl.connections": 128,
+            "discovery.lan": False,
+            "discovery.port_mapping": False,
+            "budget.disk_free_gb_min": 20.0,
+            "budget.niceness": 0,
+        },
         # A Raspberry Pi or an old laptop: little memory, a slow card or USB disk, and a home line.
-        "small": MappingProxyType(
-            {
-                "http.connections_max": 64,
-                "crawl.connections": 8,
-                "crawl.visits_per_host_max": 10_000,
-                "ring.gossip_bits_per_s_max": 5_000.0,
-                "budget.disk_free_gb_min": 4.0,
-                "budget.upload_mbit_per_s_max": 2.0,
-                "budget.download_mbit_per_s_max": 8.0,
-                "budget.month_gb_max": 150.0,
-                "budget.niceness": 19,
-                "log.file_bytes_max": 1_000_000,
-            }
-        ),
+        "small": {
+            "http.connections_max": 64,
+            "crawl.connections": 8,
+            "crawl.visits_per_host_max": 10_000,
+            "ring.gossip_bits_per_s_max": 5_000.0,
+            "budget.disk_free_gb_min": 4.0,
+            "budget.upload_mbit_per_s_max": 2.0,
+            "budget.download_mbit_per_s_max": 8.0,
+            "budget.month_gb_max": 150.0,
+            "budget.niceness": 19,
+            "log.file_bytes_max": 1_000_000,
+        },
     }
 )
