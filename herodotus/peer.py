@@ -49,9 +49,9 @@ from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.handlers import Handlers, PortalRooms
 from herodotus.portal.holders import RingDirections
+from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.operator_rule import OperatorRule, operator_token
 from herodotus.portal.other_holders import Elsewhere
-from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.replay import replay_place
 from herodotus.store import HomeArchive, archive_settings
 from herodotus.world import World

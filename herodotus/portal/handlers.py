@@ -11,7 +11,7 @@ page, whose origin is `null`. Names are therefore known names, and `null` may re
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -30,7 +30,6 @@ from herodotus.core.replay import (
     is_worker_registration,
     stray_target,
 )
-from herodotus.core.saves import SaveOutcome
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import PUBLIC, Answer, document, finished, html, moved, problem, text
 from herodotus.portal.api.captures import CaptureAnswers
@@ -48,16 +47,16 @@ from herodotus.portal.archive_pages import ArchivePages, Asked, failure
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.differences import DiffPages
+from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.operator_pages import OperatingPages
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.order_form import OrderPages
 from herodotus.portal.other_holders import Directions, Elsewhere, Relay, RelayMaker
-from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.rendering import not_found_page, start_page
 from herodotus.portal.request import Request
 from herodotus.portal.ring_lists import TogetherPages
 from herodotus.portal.ring_questions import ANSWER_BYTES_MAX, AT_ONCE, Gatherer, Members
-from herodotus.portal.save_pages import SavePages
+from herodotus.portal.save_pages import SavePages, SavePort
 
 TARGET_CHARS_MAX = 24_000  # an address of 16 kB, escaped a little; the server's own bound is lower
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::\d{1,5})?", re.ASCII)
@@ -98,13 +97,9 @@ def refusal(request: Request, *, is_known_host: bool, is_replay_host: bool = Fal
     is_ours = is_replay_host and request.path == f"/web/{WORKER_PATH}"
     if is_worker_registration(request.headers) and not is_ours:
         return problem(HTTPStatus.FORBIDDEN, "archived pages may not register service workers here")
-    if request.header("origin") == "null" and not _is_archive(request.path, _ARCHIVE):
+    if request.header("origin") == "null" and not request.path.startswith(_ARCHIVE):
         return problem(HTTPStatus.FORBIDDEN, "archived pages may only read the archive")
     return None
-
-
-def _is_archive(path: str, prefixes: Collection[str]) -> bool:
-    return any(path.startswith(prefix) for prefix in prefixes)
 
 
 _PREFLIGHT = {
@@ -245,9 +240,8 @@ class RingView(Directions, Members, Protocol):
     def peers(self) -> tuple[PeerFacts, ...]: ...
 
 
-class OwnSaves(Protocol):
+class OwnSaves(SavePort, Protocol):
     def opened(self) -> AbstractAsyncContextManager[None]: ...
-    async def save(self, url: str) -> SaveOutcome: ...
 
 
 class PortalRooms:

@@ -1,11 +1,11 @@
 """How does a peer tell Prometheus of itself?
 
 A metric is a row of `METRICS`; scripts/docs.py makes docs/look-up/metrics.md of them. What ends in `_total` counts from
-the start of the peer.
+the start of the peer. What the portal counts of its readers, for its operator, is in `PortalFigures`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -13,11 +13,25 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from herodotus.core.status import PeerStatus
-from herodotus.portal.reader_counts import PortalFigures
 
 PREFIX = "herodotus_"
 INFO = "info"
 INFO_HELP = "Always 1; the labels are the release and the network."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortalFigures:
+    """Since the peer runs."""
+
+    answered: Mapping[int, int] = field(default_factory=dict)
+    """Requests by status."""
+    connections_refused: int = 0
+    slow_readers_left: int = 0
+    malformed: int = 0
+    rationed: int = 0
+    saves_asked: int = 0
+    answers_disbelieved: int = 0
+    """Of other peers, as parts of an answer of all."""
 
 
 class MetricRow(NamedTuple):

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import PRIVATE, Answer, html
 from herodotus.portal.archive_pages import Asked
-from herodotus.portal.metrics import metrics
+from herodotus.portal.metrics import PortalFigures, metrics
 from herodotus.portal.operator_rule import OperatorRule, is_from_here
-from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.rendering import FORM_HEADERS
 from herodotus.portal.status_page import status_page
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from herodotus.core.status import CopiesStatus, LeavingStatus, PeerStatus, RingStatus
+from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.order_form import order_form
-from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.rendering import readable_duration, render, render_part
 
 CIRCLE = 1 << 160

@@ -14,9 +14,9 @@ from herodotus.portal.answer import Answer
 from herodotus.portal.api.network import PeerFacts
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.handlers import Handlers, OwnSaves, PortalRooms
+from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.other_holders import RELAYED, Elsewhere, PortalAddress
-from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.request import Request
 from herodotus.store.survey import ArchiveSurvey
 from tests.herodotus.portal.library import HOST, Library

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from herodotus.core.status import AuditStatus, CopiesStatus, CrossFetchStatus, HolderStatus
 from herodotus.operate.cli.status_text import status_lines
-from herodotus.portal.metrics import metrics
-from herodotus.portal.reader_counts import PortalFigures
+from herodotus.portal.metrics import PortalFigures, metrics
 from herodotus.portal.status_page import status_page
 from tests.herodotus.portal.statuses import STATUS
 

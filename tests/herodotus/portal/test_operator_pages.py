@@ -19,9 +19,8 @@ from herodotus.home.folder import Home
 from herodotus.portal.answer import Answer
 from herodotus.portal.api import imports
 from herodotus.portal.client_limits import RATE, client_of
-from herodotus.portal.metrics import metrics
+from herodotus.portal.metrics import PortalFigures, metrics
 from herodotus.portal.operator_rule import operator_token
-from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.request import BODY_BYTES_MAX, Request
 from herodotus.portal.status_page import status_page
 from tests.herodotus.portal.library import HOME, HOST, response
