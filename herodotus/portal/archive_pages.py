@@ -16,7 +16,7 @@ from herodotus.core.replay import NEWER_MARK, Flag, HolderNote, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, Headers, accepts, document, finished, html, moved, problem
 from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError
-from herodotus.portal.cdx import format_rows, parse_question, ranges_around, variants
+from herodotus.portal.cdx import format_rows, moment_named, parse_question, ranges_around, variants
 from herodotus.portal.histories import history_json, history_page
 from herodotus.portal.memento import (
     Places,
@@ -41,7 +41,6 @@ from herodotus.portal.targets import (
     WebTarget,
     moment_at,
     parse_http_date,
-    parse_moment,
     parse_web_target,
     spellings,
     unescaped,
@@ -417,11 +416,7 @@ class ArchivePages:
         url, digits = request.parameter("url"), request.parameter("timestamp")
         if not url:
             raise BadQuestionError("say which: url=…")
-        moment = parse_moment(digits) if digits else NEWEST
-        if moment is None:
-            raise BadQuestionError(
-                f"timestamp={digits[:40]!r} is not a date: YYYY, YYYYMM, … or YYYYMMDDhhmmss"
-            )
+        moment = moment_named(digits, "timestamp") if digits else NEWEST
         chosen = await self._shelf.choose(spellings(url), moment)
         if chosen is None and (there := await self._not_here(asked, spellings(url)[0])) is not None:
             return there

@@ -220,7 +220,7 @@ def _choose(
 
 
 def _history(catalogue: Catalogue, urls: tuple[str, ...], from_s: int, to_s: int) -> list[Version]:
-    found = [version for url in urls for version in catalogue.history(url, from_s, to_s)]
+    found = (version for url in urls for version in catalogue.history(url, from_s, to_s))
     return sorted(found, key=lambda version: (version.first_seen_s, version.url))
 
 

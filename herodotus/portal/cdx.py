@@ -116,14 +116,16 @@ def parse_question(parameters: Sequence[tuple[str, str]]) -> CdxQuestion:
     return CdxQuestion(
         urls=urls,
         ranges=ranges,
-        from_s=_moment(one("from"), "from").from_s if one("from") else 0,
-        to_s=_moment(one("to"), "to").to_s if one("to") and len(one("to")) < 14 else _exact(one("to")),
+        from_s=moment_named(one("from"), "from").from_s if one("from") else 0,
+        to_s=moment_named(one("to"), "to").target_s if one("to") else TIME_MAX_S,
         limit=_number(one("limit"), "limit", ROWS_MAX, -ROWS_MAX, ROWS_MAX) or ROWS_MAX,
         offset=_number(one("offset"), "offset", 0, 0, 10_000_000),
         filters=tuple(map(_filter, _bounded(given.get("filter", [])))),
         fields=_fields(one("fl") or one("fields"), one("showDupeCount") == "true"),
         collapse=tuple(map(_collapse, _bounded(given.get("collapse", [])))),
-        closest=_moment(one("closest"), "closest") if one("closest") and sort in ("", "closest") else None,
+        closest=moment_named(one("closest"), "closest")
+        if one("closest") and sort in ("", "closest")
+        else None,
         is_reversed=sort == "reverse",
         is_json=one("output") == "json",
         shows_resume_key=one("showResumeKey") == "true",
@@ -140,11 +142,7 @@ def _bounded(values: list[str]) -> list[str]:
     return values
 
 
-def _exact(text: str) -> int:
-    return _moment(text, "to").target_s if text else TIME_MAX_S
-
-
-def _moment(text: str, name: str) -> Moment:
+def moment_named(text: str, name: str) -> Moment:
     moment = parse_moment(text)
     if moment is None:
         raise BadQuestionError(f"{name}={text[:40]!r} is not a date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")

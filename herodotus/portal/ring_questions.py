@@ -7,7 +7,7 @@ believe is counted and left out, like an answer that never came.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -109,14 +109,16 @@ class Gatherer:
         is not to be believed."""
         if not await self._has_turn():
             return Gathered(given=(), known=len(others))
-        asked = self._quick(others)
+        quick = (place for place in others if place.origin not in self._slow)
+        asked = tuple(islice(quick, PEERS_ASKED_MAX))
         round_ = _Round[T](read=read)
         try:
             with anyio.move_on_after(PATIENCE_S):
                 async with anyio.create_task_group() as tasks:
                     for place in asked:
                         tasks.start_soon(self._ask, place, target, round_)
-            self._leave_out(round_.silent)
+            for place in round_.silent:
+                self._slow[place.origin] = None
         finally:
             self._turns.release()
             self._held_bytes -= round_.held_bytes
@@ -130,14 +132,6 @@ class Gatherer:
             await self._turns.acquire()
             return True
         return False
-
-    def _quick(self, others: Sequence[PortalAddress]) -> Sequence[PortalAddress]:
-        quick = (place for place in others if place.origin not in self._slow)
-        return tuple(islice(quick, PEERS_ASKED_MAX))
-
-    def _leave_out(self, silent: Iterable[PortalAddress]) -> None:
-        for place in silent:
-            self._slow[place.origin] = None
 
     async def _ask(self, place: PortalAddress, target: str, round_: "_Round[T]") -> None:
         request = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})

@@ -21,7 +21,6 @@ from herodotus.portal.api.endpoints import (
     NotHereError,
     Work,
     endpoints_of,
-    places_in,
 )
 from herodotus.portal.api.openapi import describe
 from herodotus.portal.archive_pages import Asked
@@ -146,7 +145,7 @@ def _question(endpoint: ApiEndpoint, request: Request, places: dict[str, str]) -
         if name in given or name in places:
             raise BadQuestionError(f"{name[:40]!r} is given twice")
         given[name] = value
-    given |= {name: unquote(places[name], errors="replace") for name in places_in(endpoint.path)}
+    given |= {name: unquote(value, errors="replace") for name, value in places.items()}
     if endpoint.body is not None:
         given["order"] = _order(endpoint.body, request)
     return msgspec.convert(given, endpoint.question, strict=False)

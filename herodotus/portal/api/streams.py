@@ -11,6 +11,7 @@ import base64
 import json
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
@@ -87,7 +88,7 @@ class StreamAnswers:
 
         def work(catalogue: Catalogue) -> tuple[StreamPart, bytes]:
             part = (_of_ring if question.host is None else _of_host)(catalogue, question, query)
-            written = as_warc if question.form is Form.WARC else _line_with_body if question.bodies else _line
+            written = as_warc if question.form is Form.WARC else partial(_line, has_body=question.bodies)
             return part, b"".join(map(written, part.captures))
 
         part, body = await self.shelf.ask(work)
@@ -114,17 +115,8 @@ def _query(question: StreamQuestion) -> Query:
     )
 
 
-def _line(capture: StoredCapture) -> bytes:
-    return _json_line(_facts(capture))
-
-
-def _line_with_body(capture: StoredCapture) -> bytes:
-    head = capture.head.decode("utf-8", "replace")
-    return _json_line({**_facts(capture), "head": head, "body": base64.b64encode(capture.body).decode()})
-
-
-def _facts(capture: StoredCapture) -> dict[str, object]:
-    return {
+def _line(capture: StoredCapture, *, has_body: bool) -> bytes:
+    facts = {
         "url": capture.url,
         "date": format_date(capture.time_s),
         "digest": f"sha256:{capture.id.digest.hex()}",
@@ -133,9 +125,9 @@ def _facts(capture: StoredCapture) -> dict[str, object]:
         "bytes": len(capture.body),
         "key": capture.id.key.hex(),
     }
-
-
-def _json_line(facts: dict[str, object]) -> bytes:
+    if has_body:
+        facts["head"] = capture.head.decode("utf-8", "replace")
+        facts["body"] = base64.b64encode(capture.body).decode()
     return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
