@@ -22,6 +22,13 @@ class NotAnAddress(Misuse):
         super().__init__(f"--peer takes a peer's http:// address, not {given!r}")
 
 
+def no_answer(address: str, error: OSError | http.client.HTTPException | ValueError) -> NoAnswer:
+    if not isinstance(error, OSError):
+        return NoAnswer(address, f"that is not HTTP ({type(error).__name__})")
+    reason = getattr(error, "reason", error)
+    return NoAnswer(address, str(getattr(reason, "strerror", None) or reason).lower())
+
+
 def ask(base: str, path: str, token: str = "") -> Any:
     """A peer's JSON, without the environment's proxies. `token` is its operator's secret."""
     address = base.rstrip("/") + path
@@ -33,10 +40,7 @@ def ask(base: str, path: str, token: str = "") -> Any:
     try:
         with opener.open(address, timeout=_ANSWER_S) as answer:
             return json.loads(answer.read(_ANSWER_BYTES_MAX))
-    except OSError as error:
-        reason = getattr(error, "reason", error)
-        raise NoAnswer(address, str(getattr(reason, "strerror", None) or reason).lower()) from error
-    except http.client.HTTPException as error:
-        raise NoAnswer(address, f"that is not HTTP ({type(error).__name__})") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise no_answer(address, error) from error
     except (ValueError, RecursionError) as error:
         raise NoAnswer(address, "the answer is not JSON") from error

@@ -30,8 +30,7 @@ from herodotus.home.folder import Home, NewHome, create_home, read_charter, runn
 from herodotus.home.identity import key_to_pem
 from herodotus.operate.http_questions import NoAnswer, ask
 from herodotus.operate.lab_web import end_process, running_commands
-from herodotus.operate.settings import resolve
-from herodotus.operate.settings.load import Layer
+from herodotus.operate.settings.load import Layer, resolve
 from herodotus.operate.settings.render import commented_file
 
 PEERS_MAX = 999  # so the last peer's ring port stays below the first peer's portal port

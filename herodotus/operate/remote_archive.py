@@ -13,7 +13,7 @@ from urllib.parse import quote
 from herodotus.core.errors import Misuse
 from herodotus.core.orders import ArchiveOrder, Get, History, OrderReport, Say
 from herodotus.core.warc import format_date, format_digits
-from herodotus.operate.http_questions import NoAnswer, NotAnAddress
+from herodotus.operate.http_questions import NoAnswer, NotAnAddress, no_answer
 from herodotus.portal.targets import parse_http_date
 
 _ANSWER_S = 60.0  # a large capture over a slow line
@@ -90,11 +90,8 @@ def _fetch(address: str, headers: dict[str, str]) -> tuple[Message, bytes] | Non
             if error.code == HTTPStatus.NOT_FOUND:
                 return None
             raise NoAnswer(address, f"it answered {error.code}") from error
-    except OSError as error:
-        reason = getattr(error, "reason", error)
-        raise NoAnswer(address, str(getattr(reason, "strerror", None) or reason).lower()) from error
-    except (http.client.HTTPException, ValueError) as error:
-        raise NoAnswer(address, f"that is not HTTP ({type(error).__name__})") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise no_answer(address, error) from error
 
 
 def _decoded(base: str, body: bytes) -> list[dict[str, Any]]:

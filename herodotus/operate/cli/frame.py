@@ -26,7 +26,7 @@ from herodotus.home.folder import Home, HomeMissing, choose_home, running_on
 from herodotus.operate.cli import commands
 from herodotus.operate.cli.printing import escaped, print_json, print_line, say, say_text
 from herodotus.operate.logs import configure
-from herodotus.operate.settings import Effective, Layer, environment_layer, file_layer, resolve
+from herodotus.operate.settings.load import Effective, Layer, environment_layer, file_layer, resolve
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

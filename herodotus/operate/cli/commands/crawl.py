@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from herodotus.core.errors import Misuse, WorldFailure
 from herodotus.home.clock import unix_seconds
 from herodotus.home.folder import locked, open_home, running_on
 from herodotus.operate.cli.frame import SECONDS, CommandFrame, framed, main
-from herodotus.operate.settings import Effective
+from herodotus.operate.settings.load import Effective
 
 if TYPE_CHECKING:
     from herodotus.crawl.gear import CrawlOrder
@@ -28,23 +27,16 @@ if TYPE_CHECKING:
 _DEFAULT = click.core.ParameterSource.DEFAULT
 
 
-@dataclass(kw_only=True)
 class NothingArchived(WorldFailure):
-    host: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"nothing could be archived; {self.host}: {self.problem}"
+    def __init__(self, host: str, problem: str) -> None:
+        super().__init__(f"nothing could be archived; {host}: {problem}")
 
 
-@dataclass(kw_only=True)
 class RunningPeerCrawls(Misuse):
-    home: str
-
-    def __str__(self) -> str:
-        return (
+    def __init__(self, home: str) -> None:
+        super().__init__(
             "the running peer crawls by its charter: give it URLs without options, or stop it first "
-            f"(`herodotus stop --home {self.home}`)"
+            f"(`herodotus stop --home {home}`)"
         )
 
 

@@ -12,8 +12,7 @@ from herodotus.home.folder import HomeOccupied, NewHome, check_network, create_h
 from herodotus.home.identity import key_to_pem, peer_id, shown_peer_id
 from herodotus.operate.cli.choices import chosen_charter, passphrase_from_environment
 from herodotus.operate.cli.frame import CommandFrame, framed, main
-from herodotus.operate.settings import Layer, resolve
-from herodotus.operate.settings.load import text_layer
+from herodotus.operate.settings.load import Layer, resolve, text_layer
 from herodotus.operate.settings.render import commented_file
 
 

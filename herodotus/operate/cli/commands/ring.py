@@ -4,7 +4,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from subprocess import Popen
 
@@ -129,7 +128,9 @@ def up(
 ) -> None:
     """Start peers, each with its own home, and wait until their ring is ideal."""
     folder = folder.absolute()
-    _refuse_running(folder)
+    if running := len(lab_ring.processes_on(lab_ring.homes_of(folder))):
+        raise lab_ring.LabExists(folder, running)
+    lab_web.end(folder)  # of a ring whose `up` was killed
     charter = _charter_of(folder, network, has_web=web is not None, day_length_s=day_length_s)
     peers = tuple(lab_ring.place(folder, number, base_port) for number in range(count))
     for peer in peers:
@@ -198,12 +199,6 @@ def _interrupted_afterwards() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _refuse_running(folder: Path) -> None:
-    if running := len(lab_ring.processes_on(lab_ring.homes_of(folder))):
-        raise lab_ring.LabExists(folder, running)
-    lab_web.end(folder)  # of a ring whose `up` was killed
-
-
 def _start(peer: LabPeer, join: str | None) -> Popen[bytes]:
     return lab_ring.start(Path(peer.home), peer.peer, peer.http.removeprefix("http://"), join)
 
@@ -228,11 +223,9 @@ def _wait(
     is_shown = frame.console.is_terminal and frame.loudness >= 0
     with Progress(*columns, TimeElapsedColumn(), console=frame.console, disable=not is_shown) as bar:
         task = bar.add_task(words, total=len(peers))
-        anyio.run(lab_ring.wait_ideal, peers, started, wait_s, partial(_advance, bar, int(task)))
-
-
-def _advance(bar: Progress, task: int, ideal: int) -> None:
-    bar.update(bar.tasks[task].id, completed=ideal)
+        anyio.run(
+            lab_ring.wait_ideal, peers, started, wait_s, lambda ideal: bar.update(task, completed=ideal)
+        )
 
 
 @ring.command("status")

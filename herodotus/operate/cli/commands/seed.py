@@ -1,7 +1,6 @@
 """Where do crawls begin? `seed add`, `seed list`, `seed remove`: URLs that the home keeps."""
 
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,13 +17,10 @@ FILE_CHARACTERS_MAX = 64 * 2**20
 SEEDS_TOLD_AT_ONCE = 200  # of at most some 2,000 characters each: an order may have 1 MB
 
 
-@dataclass(kw_only=True)
 class NoSuchSeed(NotFound):
-    urls: list[str]
-
-    def __str__(self) -> str:
-        more = f" and {len(self.urls) - 3} more" if len(self.urls) > 3 else ""
-        return f"not a seed: {', '.join(self.urls[:3])}{more}; `herodotus seed list` shows the seeds"
+    def __init__(self, urls: list[str]) -> None:
+        more = f" and {len(urls) - 3} more" if len(urls) > 3 else ""
+        super().__init__(f"not a seed: {', '.join(urls[:3])}{more}; `herodotus seed list` shows the seeds")
 
 
 @main.group()

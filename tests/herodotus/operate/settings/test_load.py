@@ -8,8 +8,14 @@ from herodotus.core.errors import FileSyntaxError, SettingError, StorageFailure
 from herodotus.core.settings.fields import HostPort, fields_of, kind_of
 from herodotus.core.settings.sections import PRESETS, SECTIONS, Settings
 from herodotus.home.toml_files import read_toml
-from herodotus.operate.settings import environment_layer, file_layer, resolve
-from herodotus.operate.settings.load import Layer, known_keys, text_layer
+from herodotus.operate.settings.load import (
+    Layer,
+    environment_layer,
+    file_layer,
+    known_keys,
+    resolve,
+    text_layer,
+)
 from herodotus.operate.settings.render import commented_file, effective_rows
 
 
