@@ -1,8 +1,7 @@
 """How is one page fetched now, because somebody asked? By the crawler's own means, on the peer's open archive.
 
 One fetcher and one steward serve all askers, so hosts always get their pauses, and robots.txt, the network's
-scope, the opt-out list and the guard against private addresses count as in any crawl. The crawl of a running peer can
-take this over: it then gives its own fetcher, steward and sink to `Saves`.
+scope, the opt-out list and the guard against private addresses count as in any crawl.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -13,14 +12,13 @@ import anyio
 
 from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.errors import FetchError
-from crawler.core.politeness import HostSteward, Lease, OriginReport, PolitenessPolicy, Wait
+from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.recrawl import Result
 from crawler.core.scope import ContentChoice
-from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, origin_of, target_of
+from crawler.core.urls import Origin, host_of, origin_of, target_of
 from crawler.http import FetchSettings
 from crawler.outcomes import read_capture
-from crawler.ports import CaptureSink, Fetcher, FetchRequest, Skipped, StewardPort, report_of
-from crawler.steward import LocalSteward
+from crawler.ports import Fetcher, FetchRequest, Skipped, StewardPort, report_of
 from herodotus.core.charter import Charter
 from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.saves import SaveOutcome, SaveResult
@@ -32,7 +30,6 @@ from herodotus.crawl.gear import (
     SeedRefusedError,
     WebWorld,
     check_seeds,
-    opt_outs,
     url_rules,
 )
 from herodotus.store import Store
@@ -45,15 +42,6 @@ FRESH_S = 600.0
 """What was fetched less than so long ago is not fetched again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SaveRules:
-    """`check` raises SeedRefusedError for what the network does not archive."""
-
-    check: Callable[[str], object]
-    content: ContentChoice = ContentChoice.HTML_AND_IMAGES
-    urls: UrlRules = STANDARD
-
-
 @dataclass(slots=True)
 class _Turn:
     """One at a time works on an origin: the steward counts on it."""
@@ -62,29 +50,64 @@ class _Turn:
     users: int = 0
 
 
-class Saves:
-    """A `SavePort`. Its only state is the queue, so it can be made again at any time."""
+class HomeSaves:
+    """A `SavePort` on the peer's own archive, which may be closed. `opened` holds its connections."""
 
     def __init__(
         self,
-        sink: CaptureSink,
-        fetcher: Fetcher,
-        steward: StewardPort,
-        rules: SaveRules,
+        store: Callable[[], Store],
+        charter: Charter,
+        settings: Settings,
+        world: WebWorld,
         *,
         wall_clock: Callable[[], float],
+        steward: StewardPort,
     ) -> None:
-        self._sink = sink
-        self._fetcher = fetcher
+        """`steward` speaks for all peers of the ring."""
+        self._store = store
         self._steward = steward
-        self._rules = rules
+        self._charter = charter
+        self._settings = settings
+        self._world = world
         self._wall_clock = wall_clock
+        self._urls = url_rules(charter)
+        self._content = ContentChoice(charter.content)
         self._turns: dict[Origin, _Turn] = {}
+        self._is_open = False
+        self._room: anyio.CapacityLimiter
+        self._fetcher: Fetcher
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        order = CrawlOrder(urls=(), contact=self._settings.operator.contact or None)
+        fetch = FetchSettings(
+            user_agent=order.user_agent,
+            connections=AT_ONCE,
+            allow_private_addresses=self._charter.allow_private_addresses,
+        )
         self._room = anyio.CapacityLimiter(AT_ONCE)
+        async with self._world.fetcher(fetch, self._urls, self._wall_clock) as self._fetcher:
+            self._is_open = True
+            try:
+                yield
+            finally:
+                self._is_open = False
+
+    def _check(self, url: str) -> None:
+        """Raises SeedRefusedError for what the network does not archive."""
+        check_seeds([url], self._charter, self._settings.crawl.opt_out)
+        if self._store().is_removed(url):
+            raise SeedRefusedError(f"{url} was removed for good")
+
+    def _sink(self) -> ArchiveSink:
+        """The archive as it is now: it opens after the peer has begun to serve."""
+        return ArchiveSink(self._store(), wall_clock=self._wall_clock, rules=self._urls)
 
     async def save(self, url: str) -> SaveOutcome:
+        if not self._is_open:
+            return _later(url, "this peer is just starting or stopping", 10.0)
         try:
-            self._rules.check(url)
+            self._check(url)
         except SeedRefusedError as error:
             return _refused(url, str(error))
         except ArchiveError as error:
@@ -110,7 +133,7 @@ class Saves:
                 del self._turns[origin]
 
     async def _fetched(self, url: str, origin: Origin, deadline: float) -> SaveOutcome:
-        last = await self._sink.find(url, 0.0)
+        last = await self._sink().find(url, 0.0)
         if last is not None and self._wall_clock() - last.requested_at < FRESH_S:
             return SaveOutcome(result=SaveResult.UNCHANGED, url=url, time_s=int(last.requested_at))
         lease = await self._permission(url, origin, deadline)
@@ -155,24 +178,24 @@ class Saves:
 
     def _request(self, url: str, last: Capture | None) -> FetchRequest:
         if last is None or last.status != 200 or last.truncated is not None:
-            return FetchRequest(url=url, accepts=self._rules.content.accepts)
+            return FetchRequest(url=url, accepts=self._content.accepts)
         return FetchRequest(
             url=url,
             etag=last.header("ETag") or "",
             last_modified=last.header("Last-Modified") or "",
             digest=last.sha256,
-            accepts=self._rules.content.accepts,
+            accepts=self._content.accepts,
         )
 
     async def _kept(self, found: Capture, last: Capture | None) -> SaveOutcome:
-        reading = read_capture(found, product_token=ROBOT, rules=self._rules.urls)
+        reading = read_capture(found, product_token=ROBOT, rules=self._urls)
         if reading.noarchive:
             return _refused(found.url, "the page asks not to be archived")
         if reading.result is Result.FAILED:
             return SaveOutcome(
                 result=SaveResult.FAILED, url=found.url, reason=f"the host answered with {found.status}"
             )
-        await self._sink.store(found)
+        await self._sink().store(found)
         if found.outcome is not FetchOutcome.STORED and last is not None:
             return SaveOutcome(result=SaveResult.UNCHANGED, url=found.url, time_s=int(last.requested_at))
         return SaveOutcome(result=SaveResult.SAVED, url=found.url, time_s=int(found.requested_at))
@@ -184,93 +207,3 @@ def _refused(url: str, reason: str) -> SaveOutcome:
 
 def _later(url: str, reason: str, retry_after_s: float) -> SaveOutcome:
     return SaveOutcome(result=SaveResult.LATER, url=url, reason=reason, retry_after_s=max(1.0, retry_after_s))
-
-
-class HomeSaves:
-    """A `SavePort` on the peer's own archive, which may be closed. `opened` holds its connections."""
-
-    def __init__(
-        self,
-        store: Callable[[], Store],
-        charter: Charter,
-        settings: Settings,
-        world: WebWorld,
-        *,
-        wall_clock: Callable[[], float],
-        steward: StewardPort | None = None,
-    ) -> None:
-        """`steward` is the ring's, who speaks for all peers; without one this peer is its own."""
-        self._store = store
-        self._steward = steward
-        self._charter = charter
-        self._settings = settings
-        self._world = world
-        self._wall_clock = wall_clock
-        self._saves: Saves | None = None
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[None]:
-        charter, settings = self._charter, self._settings
-        rules, opted_out = url_rules(charter), opt_outs(settings.crawl.opt_out)
-        order = CrawlOrder(urls=(), contact=settings.operator.contact or None)
-        fetch = FetchSettings(
-            user_agent=order.user_agent,
-            connections=AT_ONCE,
-            allow_private_addresses=charter.allow_private_addresses,
-        )
-        policy = PolitenessPolicy(
-            delay_floor_s=charter.delay_floor_s, per_address_concurrency=charter.per_address_concurrency
-        )
-        async with self._world.fetcher(fetch, rules, self._wall_clock) as fetcher:
-            sink = _OpenSink(self._store, rules, self._wall_clock)
-            steward = self._steward or LocalSteward(
-                HostSteward(policy),
-                fetcher,
-                product_token=ROBOT,
-                wall_clock=self._wall_clock,
-                sink=sink,
-                opted_out=opted_out,
-            )
-            self._saves = Saves(
-                sink,
-                fetcher,
-                steward,
-                SaveRules(
-                    check=self._check,
-                    content=ContentChoice(charter.content),
-                    urls=rules,
-                ),
-                wall_clock=self._wall_clock,
-            )
-            try:
-                yield
-            finally:
-                self._saves = None
-
-    def _check(self, url: str) -> None:
-        check_seeds([url], self._charter, self._settings.crawl.opt_out)
-        if self._store().is_removed(url):
-            raise SeedRefusedError(f"{url} was removed for good")
-
-    async def save(self, url: str) -> SaveOutcome:
-        if self._saves is None:
-            return _later(url, "this peer is just starting or stopping", 10.0)
-        return await self._saves.save(url)
-
-
-class _OpenSink:
-    """The archive as it is when it is asked for: it opens after the peer has begun to serve."""
-
-    def __init__(self, store: Callable[[], Store], rules: UrlRules, wall_clock: Callable[[], float]) -> None:
-        self._store = store
-        self._rules = rules
-        self._wall_clock = wall_clock
-
-    def _sink(self) -> ArchiveSink:
-        return ArchiveSink(self._store(), wall_clock=self._wall_clock, rules=self._rules)
-
-    async def store(self, capture: Capture) -> None:
-        await self._sink().store(capture)
-
-    async def find(self, url: str, since: float) -> Capture | None:
-        return await self._sink().find(url, since)

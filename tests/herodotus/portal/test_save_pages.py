@@ -7,16 +7,20 @@ from http import HTTPStatus
 import anyio
 import pytest
 
+from crawler.core.politeness import HostSteward
+from crawler.steward import LocalSteward
 from herodotus.core.charter import TEST_CHARTER, Charter
 from herodotus.core.errors import UnusableArchiveError
 from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.core.settings.sections import CrawlSettings, Settings
+from herodotus.crawl.gear import ROBOT, lookout_of, standing_order
 from herodotus.crawl.page_saves import HomeSaves
 from herodotus.home.removed import Removals
 from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.other_holders import RELAYED
 from herodotus.portal.request import Request
+from herodotus.store import Store
 from tests.crawler.origin import Origin, origin, says
 from tests.herodotus.portal.library import HOME, HOST, SITE
 from tests.herodotus.portal.rooms import Ring, Room
@@ -168,6 +172,23 @@ ANSWERS = {
 }  # fmt: skip
 
 
+@asynccontextmanager
+async def home_saves(
+    store: Callable[[], Store], charter: Charter, settings: Settings, clock: Clock
+) -> AsyncIterator[HomeSaves]:
+    """With a steward of its own, for a peer alone."""
+    order, machine = standing_order(charter, settings), Machine()
+    async with lookout_of(order, machine, wall_clock=clock) as fetcher:
+        steward = LocalSteward(
+            HostSteward(order.politeness),
+            fetcher,
+            product_token=ROBOT,
+            wall_clock=clock,
+            opted_out=order.opted_out,
+        )
+        yield HomeSaves(store, charter, settings, machine, wall_clock=clock, steward=steward)
+
+
 def saved(
     work: Callable[[HomeSaves, Origin, MemoryStore, Clock], Awaitable[None]],
     charter: Charter = TEST_CHARTER,
@@ -176,8 +197,11 @@ def saved(
     store, clock = MemoryStore(now=lambda: NOW_S), Clock()
 
     async def run() -> None:
-        saves = HomeSaves(lambda: store, charter, settings or Settings(), Machine(), wall_clock=clock)
-        async with origin(ANSWERS) as web, saves.opened():
+        async with (
+            origin(ANSWERS) as web,
+            home_saves(lambda: store, charter, settings or Settings(), clock) as saves,
+            saves.opened(),
+        ):
             with anyio.fail_after(30):
                 await work(saves, web, store, clock)
 
@@ -330,10 +354,10 @@ def test_an_archive_that_is_closed_saves_later() -> None:
         raise UnusableArchiveError("/home", "torn")
 
     async def run() -> SaveOutcome:
-        saves = HomeSaves(closed, TEST_CHARTER, Settings(), Machine(), wall_clock=Clock())
-        assert (await saves.save(HOME)).result is SaveResult.LATER
-        async with saves.opened():
-            return await saves.save(HOME)
+        async with home_saves(closed, TEST_CHARTER, Settings(), Clock()) as saves:
+            assert (await saves.save(HOME)).result is SaveResult.LATER
+            async with saves.opened():
+                return await saves.save(HOME)
 
     outcome = anyio.run(run)
     assert (outcome.result, "torn" in outcome.reason) == (SaveResult.LATER, True)
@@ -363,8 +387,11 @@ def test_the_whole_way_from_a_reader_s_request_to_the_shown_page() -> None:
         )
 
     async def run() -> None:
-        lazy.inner = HomeSaves(lambda: room.store, TEST_CHARTER, Settings(), Machine(), wall_clock=Clock())
-        async with origin(ANSWERS) as web, lazy.inner.opened():
+        async with (
+            origin(ANSWERS) as web,
+            home_saves(lambda: room.store, TEST_CHARTER, Settings(), Clock()) as lazy.inner,
+            lazy.inner.opened(),
+        ):
             moved = await ask(f"/save/{web.url('/')}")
             assert moved.status == HTTPStatus.FOUND
             assert b"<p>hi" in (await ask(moved.headers["Location"])).body
