@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from crawler.core.errors import FrontierUnusableError, RowsUnusableError
-from crawler.core.link import META
+from crawler.core.link import META, number_in
 from crawler.core.rows import Batch, RowLimits, Rows
 from crawler.rocks import RocksRows
 
@@ -26,21 +26,29 @@ _FORMAT_ROW = META + b"format"
 OpenRows = Callable[[Path, RowLimits], Rows]
 
 
+def rows_of_format(
+    folder: Path, limits: RowLimits, open_rows: OpenRows, *, format_row: bytes, version: int
+) -> Rows:
+    """Raises RowsUnusableError, also where another release wrote them."""
+    rows = open_rows(folder, limits)
+    found = number_in(rows.get(format_row))
+    if not found:
+        rows.write(Batch([(format_row, version.to_bytes(2, "big"))]))
+    elif found != version:
+        rows.close()
+        reason = (
+            f"it was written by another release (format {found}); upgrade herodotus: this release"
+            f" reads format {version}"
+        )
+        raise RowsUnusableError(str(folder), reason)
+    return rows
+
+
 def frontier_rows(folder: Path, open_rows: OpenRows = RocksRows) -> Rows:
     """Closed by the frontier that they are given to. Raises FrontierUnusableError."""
     try:
-        rows = open_rows(folder, FRONTIER_ROWS)
+        return rows_of_format(
+            folder, FRONTIER_ROWS, open_rows, format_row=_FORMAT_ROW, version=FORMAT_VERSION
+        )
     except RowsUnusableError as error:
         raise FrontierUnusableError(str(folder), error.reason) from error
-    found = rows.get(_FORMAT_ROW)
-    if found is None:
-        rows.write(Batch([(_FORMAT_ROW, FORMAT_VERSION.to_bytes(2, "big"))]))
-    elif int.from_bytes(found, "big") != FORMAT_VERSION:
-        version = int.from_bytes(found, "big")
-        rows.close()
-        raise FrontierUnusableError(
-            str(folder),
-            f"it was written by another release (format {version}); upgrade herodotus: this release"
-            f" reads format {FORMAT_VERSION}",
-        )
-    return rows

@@ -23,8 +23,7 @@ from crawler.core.politeness import OptOutList
 from crawler.core.scope import NOBODY_OPTED_OUT
 from crawler.core.urls import canonical, host_of
 from herodotus.core.errors import FileSyntaxError, Misuse
-from herodotus.home.durable import write_durably
-from herodotus.home.state_files import one_change_at_a_time, read_state_file
+from herodotus.home.state_files import one_change_at_a_time, read_state_file, write_state_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +103,7 @@ def note_removed(state: Path, *, hosts: Sequence[str], urls: Sequence[str], now:
     """Keep these names, which are checked. Names that were there keep their date."""
     with one_change_at_a_time(state / LOCK):
         before = read_removed(state)
-        return _write(
-            state,
-            _with(before.hosts, hosts, now),
-            _with(before.urls, urls, now),
-        )
+        return _write(state, _with(before.hosts, hosts, now), _with(before.urls, urls, now))
 
 
 def forget_removed(state: Path, *, hosts: Sequence[str], urls: Sequence[str]) -> tuple[Removals, list[str]]:
@@ -138,6 +133,5 @@ def _write(state: Path, hosts: list[Removed], urls: list[Removed]) -> Removals:
     if len(hosts) + len(urls) > REMOVED_MAX:
         raise TooManyRemoved(count=len(hosts) + len(urls))
     removals = Removals.of(hosts=(one.name for one in hosts), urls=(one.name for one in urls))
-    content = msgspec.json.encode(RemovedFile(hosts=hosts, urls=urls))
-    write_durably(state / NAME, content, mode=0o600)
+    write_state_file(state / NAME, RemovedFile(hosts=hosts, urls=urls))
     return removals

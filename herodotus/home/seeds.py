@@ -15,8 +15,7 @@ from pathlib import Path
 import msgspec
 
 from herodotus.core.errors import Misuse, NotFound
-from herodotus.home.durable import write_durably
-from herodotus.home.state_files import one_change_at_a_time, read_state_file
+from herodotus.home.state_files import one_change_at_a_time, read_state_file, write_state_file
 
 FORMAT = 1
 SEEDS_MAX = 100_000
@@ -109,9 +108,8 @@ def last_crawl(home: Path) -> LastCrawl | None:
 
 
 def note_crawl(home: Path, crawl: LastCrawl) -> None:
-    write_durably(home / _FOLDER / _LAST, msgspec.json.encode(crawl), mode=0o600)
+    write_state_file(home / _FOLDER / _LAST, crawl)
 
 
 def _write(home: Path, seeds: list[Seed]) -> None:
-    content = msgspec.json.encode(_SeedsFile(format=FORMAT, seeds=seeds))
-    write_durably(home / _FOLDER / _SEEDS, content, mode=0o600)
+    write_state_file(home / _FOLDER / _SEEDS, _SeedsFile(format=FORMAT, seeds=seeds))

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from herodotus.core.errors import FileSyntaxError
-from herodotus.home.durable import storage_failure
+from herodotus.home.durable import storage_failure, write_durably
 
 
 class Versioned(Protocol):
@@ -47,6 +47,11 @@ def read_state_file(
         problem = f"has format {found.format}, and this release reads {newest}"
         raise FileSyntaxError(file=str(path), problem=problem, hint="upgrade herodotus")
     return found
+
+
+def write_state_file(path: Path, file: object) -> None:
+    """Raises StorageFailure."""
+    write_durably(path, msgspec.json.encode(file), mode=0o600)
 
 
 @contextlib.contextmanager

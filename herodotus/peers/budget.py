@@ -31,8 +31,7 @@ from herodotus.core.errors import FileSyntaxError, StorageFailure
 from herodotus.core.ports import Clocks
 from herodotus.core.settings.sections import BudgetSettings
 from herodotus.core.status import BudgetStatus
-from herodotus.home.durable import write_durably
-from herodotus.home.state_files import read_state_file
+from herodotus.home.state_files import read_state_file, write_state_file
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +122,7 @@ class Budget:
             return
         rows = [(name, volume.up, volume.down) for name, volume in months.items()]
         try:
-            write_durably(self._file, msgspec.json.encode(_File(format=FORMAT, months=rows)), mode=0o600)
+            write_state_file(self._file, _File(format=FORMAT, months=rows))
         except StorageFailure as error:
             logger.warning("traffic of the month not saved error=%s", error)
         else:

@@ -7,28 +7,20 @@ the folder is found again: links by pages that change, known URLs from other hol
 from pathlib import Path
 
 from crawler.core.errors import RowsUnusableError
-from crawler.core.rows import Batch, RowLimits, Rows
-from crawler.frontier_rows import OpenRows
+from crawler.core.rows import RowLimits, Rows
+from crawler.frontier_rows import OpenRows, rows_of_format
 from crawler.rocks import RocksRows
 from herodotus.core.errors import StorageFailure
 
 FORMAT_VERSION = 1
 LINK_ROWS = RowLimits(write_buffer_bytes=2 * 2**20, jobs=1, open_files=64, is_queue=True)
 _FORMAT_ROW = b"mformat"
-_HINT = "delete the folder: links are found again"
 
 
 def link_rows(folder: Path, open_rows: OpenRows = RocksRows) -> Rows:
     """Raises StorageFailure."""
     try:
-        rows = open_rows(folder, LINK_ROWS)
+        return rows_of_format(folder, LINK_ROWS, open_rows, format_row=_FORMAT_ROW, version=FORMAT_VERSION)
     except RowsUnusableError as error:
-        raise StorageFailure(path=str(folder), action="open", reason=error.reason, hint=_HINT) from error
-    found = rows.get(_FORMAT_ROW)
-    if found is None:
-        rows.write(Batch([(_FORMAT_ROW, FORMAT_VERSION.to_bytes(2, "big"))]))
-    elif int.from_bytes(found, "big") != FORMAT_VERSION:
-        rows.close()
-        reason = f"its format is {int.from_bytes(found, 'big')}, ours is {FORMAT_VERSION}"
-        raise StorageFailure(path=str(folder), action="open", reason=reason, hint=_HINT)
-    return rows
+        hint = "delete the folder: links are found again"
+        raise StorageFailure(path=str(folder), action="open", reason=error.reason, hint=hint) from error
