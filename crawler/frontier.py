@@ -75,7 +75,6 @@ class FrontierLimits:
 @dataclass(frozen=True, slots=True)
 class FrontierStatistics:
     known: int
-    handed_out: int
     active_origins: int
     over_budget: int
     day: int
@@ -453,7 +452,6 @@ class Frontier:
     def statistics(self) -> FrontierStatistics:
         return FrontierStatistics(
             known=self._counts.known,
-            handed_out=len(self._turns.taken),
             active_origins=self._turns.active,
             over_budget=self._counts.over_budget,
             day=self._day,

@@ -2,7 +2,7 @@
 
 Each connection asks the rota for an origin, gets the steward's permission, fetches one URL and tells, in this
 order: the steward (so that the origin's rest begins), the sink (returns when durable), the frontier (outcome,
-new links, one batch); the last two are `crawler.counts`. A crash between them makes the URL a suspect: the
+new links, one batch); the last two are `crawler.outcomes`. A crash between them makes the URL a suspect: the
 sink is asked for today's capture. It opens no file and no socket itself; all of that is behind its ports.
 """
 

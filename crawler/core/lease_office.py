@@ -84,7 +84,6 @@ class OfficeStatistics:
     windows: int
     waiting: int
     granted: int
-    waits: int
     lost: int
     """Windows that nobody gave back."""
     crowded: int
@@ -99,7 +98,7 @@ class LeaseOffice:
         self._terms = terms
         self._books: dict[str, Book] = {}
         self._numbers = 0
-        self._granted = self._waits = self._lost = self._crowded = 0
+        self._granted = self._lost = self._crowded = 0
         self._full_until = 0.0
 
     def ask(
@@ -241,7 +240,6 @@ class LeaseOffice:
             windows=sum(len(book.windows) for book in books),
             waiting=sum(len(book.queue) for book in books),
             granted=self._granted,
-            waits=self._waits,
             lost=self._lost,
             crowded=self._crowded,
             backing_off=sum(book.failures > 0 and book.rests_until > now for book in books),
@@ -327,7 +325,6 @@ class LeaseOffice:
         return book.delay_s + book.duration_s
 
     def _wait(self, book: Book, holder: Holder, now: float, too_early_s: float) -> Wait:
-        self._waits += 1
         until = now + max(too_early_s, ASK_AGAIN_S)
         reason = (
             "backing off" if book.failures else "resting" if book.rests_until > now else "others are before"

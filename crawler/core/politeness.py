@@ -121,14 +121,6 @@ class _OriginState:
     rules_until: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class StewardStatistics:
-    origins: int
-    leases_out: int
-    leases_expired: int
-    backing_off: int
-
-
 class HostSteward:
     """Pure; every method takes the time, which must not run backwards."""
 
@@ -139,7 +131,6 @@ class HostSteward:
         self._hosts: dict[str, _HostState] = {}
         self._busy_at: Counter[str] = Counter()
         self._leases_given = 0
-        self._leases_expired = 0
 
     def rules(self, origin: Origin, now: float) -> RobotsRules | None:
         """The origin's robots rules, None when robots.txt has to be fetched (again)."""
@@ -208,20 +199,6 @@ class HostSteward:
         state.next_start_at = now + max(self._delay_s(asked, report.duration_s), rest_s)
         return state.next_start_at
 
-    def next_start_at(self, origin: Origin) -> float:
-        state = self._origins.get(origin)
-        return state.host.next_start_at if state else 0.0
-
-    def statistics(self, now: float) -> StewardStatistics:
-        return StewardStatistics(
-            origins=len(self._origins),
-            leases_out=sum(state.lease is not None for state in self._hosts.values()),
-            leases_expired=self._leases_expired,
-            backing_off=sum(
-                state.failures > 0 and state.next_start_at > now for state in self._hosts.values()
-            ),
-        )
-
     def _delay_s(self, state: _OriginState, duration_s: float) -> float:
         policy = self._policy
         asked_s = min((state.rules.crawl_delay_s or 0.0) if state.rules else 0.0, policy.crawl_delay_max_s)
@@ -255,7 +232,6 @@ class HostSteward:
     def _expire(self, state: _HostState, now: float) -> None:
         lease = state.lease
         if lease is not None and now >= lease.expires_at:
-            self._leases_expired += 1
             self._release(state)
             state.next_start_at = max(
                 state.next_start_at, now + self._delay_s(self._origins[lease.origin], 0.0)

@@ -196,7 +196,6 @@ class Pusher:
         added = self._backlog.add(keys)
         self._dispatch(added.taken)
         for key in added.refused:
-            self._parts.counts.overflowed += 1
             for peer in self._holders(key):
                 self._on_given_up(peer)
         return added
@@ -231,7 +230,6 @@ class Pusher:
         if len(queue) + len(self._coming.get(peer, ())) < QUEUE_MAX:
             queue.append(key)
         else:
-            self._parts.counts.overflowed += 1
             self._answered(peer, key)
             self._on_given_up(peer)
 

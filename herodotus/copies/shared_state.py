@@ -230,7 +230,6 @@ class CopyCounts:
     disputed: int = 0
     repaired: int = 0
     audited: int = 0
-    overflowed: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -125,7 +125,9 @@ async def test_the_crawl_delay_counts_from_the_request_that_told_it() -> None:
     steward = steward_of(Fetcher(answer(HERE, CLOSES)))
     before = anyio.current_time()
     await rules_of(steward)
-    assert steward.core.next_start_at(A) >= before + 40
+    wait = await steward.lease(A, "")
+    assert isinstance(wait, Wait)
+    assert wait.until >= before + 40
 
 
 class Silent(Fetcher):

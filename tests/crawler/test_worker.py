@@ -158,7 +158,7 @@ async def test_validators_and_days_are_of_the_frontier(tmp_path: Path) -> None:
     async with synthetic_web(9, hosts=2, pages_max=5) as web, crawling(web, tmp_path) as crawler:
         await crawler.run()
         statistics = crawler._frontier.statistics()
-        assert (statistics.day, statistics.handed_out) == (FIRST_DAY, 0)
+        assert (statistics.day, crawler._frontier._turns.taken) == (FIRST_DAY, {})
         assert not crawler._frontier.activate(1)
 
 
@@ -364,7 +364,7 @@ async def test_a_page_on_which_our_reader_fails_is_archived_and_ends_no_crawl(
     def fails(capture: Capture, **how: object) -> Reading:
         raise RecursionError(f"{capture.url} {len(how)}")
 
-    monkeypatch.setattr("crawler.counts.read_capture", fails)
+    monkeypatch.setattr("crawler.outcomes.read_capture", fails)
     answers = {"/robots.txt": says(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")}
     answers["/once"] = page(b'"e"', 4, b"text")
     sink = MemorySink()

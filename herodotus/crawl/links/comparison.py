@@ -66,13 +66,11 @@ class KnownKeys(Protocol):
 
 @dataclass(slots=True)
 class CompareCounts:
-    stretches: int = 0
     differing: int = 0
     """Parts in which owner and stand-in did not know the same."""
     learned: int = 0
     reminded: int = 0
     """URLs that the owner had not told, sent to it."""
-    broken_off: int = 0
 
 
 class _Part(NamedTuple):
@@ -111,12 +109,10 @@ class Comparing:
             if not rank or not self._frontier.takes_links:
                 continue
             side = _WithOwner(self, ring.holders(stretch)[0])
-            self.counts.stretches += 1
             try:
                 for start, end in Arcs([ring.arc(stretch)]).pieces():
                     await reconcile(side, _Part(start or _ZERO, end, 0))
             except (CallError, MalformedError) as error:
-                self.counts.broken_off += 1
                 logger.info("known URLs were not compared to the end error=%s", error)
 
     async def their_sums(self, owner: Contact, start: Key, end: Key) -> tuple[Key, list[Sum]]:

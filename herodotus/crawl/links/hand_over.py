@@ -79,7 +79,6 @@ class HandingOver:
         self._poor: dict[PeerKey, None] = {}
         """Those who told rubbish, or had no end: they are asked last."""
         self.learned = 0
-        self.given_away = 0
 
     @property
     def services(self) -> Services:
@@ -122,7 +121,6 @@ class HandingOver:
             while piece := list(islice(links, PIECE_LINKS)):
                 if not self._give_away(piece):
                     return Arcs(Arc(*one) for one in left)
-                self.given_away += len(piece)
                 left[0] = _key_of(piece[-1]), end
                 await anyio.lowlevel.checkpoint()
             left.pop(0)

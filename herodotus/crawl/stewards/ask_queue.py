@@ -77,7 +77,6 @@ class Desk:
         self._tasks: anyio.abc.TaskGroup | None = None
         self.calls_made = 0
         self.calls_failed = 0
-        self.returns_dropped = 0
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -104,11 +103,9 @@ class Desk:
 
     def give_back(self, steward: Contact, returned: Return) -> None:
         counter = self._counter(steward, returned.subject)
-        if len(counter.returns) >= RETURNS_WAITING_MAX:
-            self.returns_dropped += 1
-            return
-        counter.returns.append(returned)
-        self._has_returns.set()
+        if len(counter.returns) < RETURNS_WAITING_MAX:
+            counter.returns.append(returned)
+            self._has_returns.set()
 
     async def _send_returns(self) -> None:
         """What no ask took along."""
