@@ -19,7 +19,7 @@ from dht.core import messages as m
 from dht.core.frames import Address as SocketAddress
 from dht.core.frames import packed_ip
 from dht.core.ids import IdCheck, NetworkId, PeerKey
-from dht.core.limits import Bucket, Buckets, Rate, prefix_of
+from dht.core.limits import Bucket, Buckets, prefix_of
 from dht.core.link import DialFailed, LinkEvent, SessionKeeper, SessionOpened
 from dht.core.records import Address, Contact, SignedRecord
 from dht.core.sessions import Session
@@ -97,7 +97,7 @@ class SessionEndpoint:
         self._buckets = Buckets()
         rates = {"find": limits.find, "state": limits.state, "rumour": limits.rumour}
         rates |= {"other": limits.other, "reply": limits.reply}
-        self._rates = {name: (rate, _scaled(rate, limits.prefix_factor)) for name, rate in rates.items()}
+        self._rates = {name: (rate, rate.times(limits.prefix_factor)) for name, rate in rates.items()}
         self._sightings: OrderedDict[SocketAddress, set[bytes]] = OrderedDict()
         self._own_address: SocketAddress | None = None
         self.events: list[TransportEvent] = []
@@ -257,7 +257,3 @@ class SessionEndpoint:
             dropped=MappingProxyType(dict(self.link.dropped + self.dropped)),
             done=MappingProxyType(dict(self.link.done)),
         )
-
-
-def _scaled(rate: Rate, factor: float) -> Rate:
-    return Rate(per_second=rate.per_second * factor, burst=rate.burst * factor)

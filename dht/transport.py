@@ -6,38 +6,32 @@ so by its own deadlines, others call `request`. `dht.udp` is the real one; a sim
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from dht.core.limits import Rate
 from dht.core.link import DialFailed
 from dht.core.messages import Message
 from dht.core.records import Address, Contact, SignedRecord
-from dht.core.strangers import HELLO_PER_PREFIX, LinkLimits
+from dht.core.strangers import LinkLimits
 
 Received = tuple[Message, Contact]  # who sent it: the session's key, at the address it came from
-FIND: Final = Rate(per_second=50, burst=100)  # ring.md 5, with two seconds' worth at once
-STATE: Final = Rate(per_second=5, burst=10)
-RUMOUR: Final = Rate(per_second=10, burst=20)
-OTHER: Final = Rate(per_second=50, burst=100)
-REPLY: Final = Rate(per_second=500, burst=1_000)  # as many as we may have asked: the machine knows which
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportLimits:
     """How much a key may ask of us, and `prefix_factor` times as much all keys of one /24 or /56 together."""
 
-    find: Rate = FIND
-    state: Rate = STATE
-    rumour: Rate = RUMOUR
-    other: Rate = OTHER
-    reply: Rate = REPLY
+    find: Rate = Rate(per_second=50, burst=100)  # ring.md 5, with two seconds' worth at once
+    state: Rate = Rate(per_second=5, burst=10)
+    rumour: Rate = Rate(per_second=10, burst=20)
+    other: Rate = Rate(per_second=50, burst=100)
+    reply: Rate = Rate(per_second=500, burst=1_000)  # as many as we may have asked: the machine knows which
     prefix_factor: float = 4.0
     link: LinkLimits | None = None
 
     @classmethod
     def for_one_machine(cls, peers: int = 100) -> "TransportLimits":
         """For test rings: all peers share one prefix."""
-        hello = Rate(per_second=HELLO_PER_PREFIX.per_second * peers, burst=HELLO_PER_PREFIX.burst * peers)
+        hello = LinkLimits().hello_per_prefix.times(peers)
         return cls(prefix_factor=4.0 * peers, link=LinkLimits(hello_per_prefix=hello))
 
 

@@ -17,8 +17,7 @@ from dht.core.lookup import LookupResult
 from dht.core.messages import GetState, NeighbourState, Reply
 from dht.core.records import Contact
 from dht.core.ring import VirtualNode
-
-FindVia = Callable[[Contact, VirtualNode, Callable[[LookupResult, float], None], float], None]
+from dht.core.routing import Router
 
 
 class Joining:
@@ -27,15 +26,20 @@ class Joining:
         host: MachineHost,
         nodes: Iterable[VirtualNode],
         contacts: Iterable[Contact],
-        find_via: FindVia,
-        on_joined: Callable[[VirtualNode, Contact, float], None],
+        router: Router,
+        on_joined: Callable[[Contact, float], None],
+        on_taken: Callable[[Contact], None],
     ) -> None:
+        """`on_joined` is told the owner of the position until now, `on_taken` who answered at our very position: only
+        another slot leads into the ring then.
+        """
         self._host = host
         self._waiting = deque(nodes)
         unique = {contact.peer: contact for contact in contacts if contact.peer != host.me.peer}
         self._contacts = list(unique.values())[: bounds.CONTACTS_MAX]
-        self._find_via = find_via
+        self._router = router
         self._on_joined = on_joined
+        self._on_taken = on_taken
         self._round = 0
         self._silent_rounds = 0
         self.is_over = False
@@ -53,13 +57,25 @@ class Joining:
         asked = self._host.random.sample(self._contacts, min(2, len(self._contacts)))
         answers: list[LookupResult] = []
         for contact in asked:
-            self._find_via(contact, self._waiting[0], partial(self._found, answers, len(asked)), now)
+            done = partial(self._found, answers, len(asked))
+            self._router.find_via(contact, self._waiting[0].contact.position, done, now)
 
     def _found(self, answers: list[LookupResult], asked: int, found: LookupResult, now: float) -> None:
         answers.append(found)
-        if len(answers) < asked or self.is_over:
+        if self.is_over:
             return
-        node = self._waiting[0]
+        assert len(answers) <= asked, "each question is answered once"
+        node, holder = self._waiting[0], found.holders[0] if found.holders else None
+        if (
+            holder is not None
+            and holder.position == node.contact.position
+            and holder.peer != self._host.me.peer
+        ):
+            self.is_over = True
+            self._on_taken(holder)
+            return
+        if len(answers) < asked:
+            return
         owners = [answer.holders[0] for answer in answers if answer.holders]
         self._silent_rounds = 0 if owners else self._silent_rounds + 1
         agree = len(owners) == asked and len(set(owners)) == 1
@@ -82,7 +98,7 @@ class Joining:
         if all(contact.peer != owner.peer for contact in self._contacts):
             self._contacts = [*self._contacts[: bounds.CONTACTS_MAX - 1], owner]
         self._host.effects.append(Joined(contact=node.contact))
-        self._on_joined(node, owner, now)
+        self._on_joined(owner, now)
         self.go(now)
 
     def _again(self, now: float) -> None:

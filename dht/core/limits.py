@@ -27,6 +27,9 @@ class Rate:
         if self.per_second <= 0 or self.burst < 1:
             raise ValueError(f"a rate lets something through: {self.per_second}/s, burst {self.burst}")
 
+    def times(self, factor: float) -> "Rate":
+        return Rate(per_second=self.per_second * factor, burst=self.burst * factor)
+
 
 def prefix_of(address: Address) -> bytes:
     """The /24 or /56 that an address belongs to: the unit in which strangers are limited."""

@@ -25,7 +25,6 @@ from dht.core.gossip import Gossip
 from dht.core.host import MachineHost
 from dht.core.ids import Key, PeerKey, is_in_arc
 from dht.core.joining import Joining
-from dht.core.lookup import LookupResult
 from dht.core.membership import MemberTable
 from dht.core.messages import (
     NEWS_MAX,
@@ -156,7 +155,7 @@ class RingMachine:
             self._follow(contacts, now)
             return
         waiting = [node for node in self.nodes if not node.is_member]
-        self._joining = Joining(self._host, waiting, contacts, self._find_via, self._joined)
+        self._joining = Joining(self._host, waiting, contacts, self._router, self._joined, self._report_taken)
         self._joining.go(now)
 
     def _follow(self, contacts: list[Contact], now: float) -> None:
@@ -325,23 +324,6 @@ class RingMachine:
 
     # --- joining
 
-    def _find_via(
-        self, contact: Contact, node: VirtualNode, done: Callable[[LookupResult, float], None], now: float
-    ) -> None:
-        def found(answer: LookupResult, later: float) -> None:
-            owner = answer.holders[0] if answer.holders else None
-            if owner is not None and owner.position == node.contact.position and owner.peer != self.me.peer:
-                self._stop_joining(owner)
-            done(answer, later)
-
-        self._router.find_via(contact, node.contact.position, found, now)
-
-    def _stop_joining(self, holder: Contact) -> None:
-        """It answered at our very position: only another slot leads into the ring."""
-        if self._joining is not None and not self._joining.is_over:
-            self._joining.is_over = True
-            self._report_taken(holder)
-
     def _place_taken(self, claimant: SignedRecord) -> None:
         self._report_taken(first_contact_of(claimant.record, self._rules.id_check))
 
@@ -365,8 +347,7 @@ class RingMachine:
         if self._gossip.level == 2:
             self._router.keep_fingers(now)
 
-    def _joined(self, node: VirtualNode, owner: Contact, now: float) -> None:
-        del node
+    def _joined(self, owner: Contact, now: float) -> None:
         self._take_part(now)
         if self._gossip.level < 2:
             self._gossip.exchange(owner, now)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken
 from dht.core.ids import IdCheck
 from dht.core.machine import RingMachine
-from dht.core.records import LEAF, Contact, PeerRecord, SignedRecord, first_contact_of
+from dht.core.records import LEAF, Contact, PeerRecord, first_contact_of
 from dht.core.seat import (
     CreateRing,
     JoinRing,
@@ -110,21 +110,15 @@ class SeatedMachine:
 
     def contacts(self) -> list[Contact]:
         me = self.machine.me.peer
-        found = {contact.peer: contact for contact in map(self._first_contact, self.owners_known())}
+        owners = (s.record for s in self.machine.table.records.values() if not s.record.flags & LEAF)
+        found = {record.peer: first_contact_of(record, self._id_check) for record in owners}
         for contact in self._given():
             found.setdefault(contact.peer, contact)
         found.pop(me, None)
         return list(found.values())
 
-    def owners_known(self) -> list[SignedRecord]:
-        """The records in our table of those who own keys, ours perhaps among them."""
-        return [signed for signed in self.machine.table.records.values() if not signed.record.flags & LEAF]
-
     def is_member(self) -> bool:
         return any(node.is_member for node in self.machine.nodes)
-
-    def _first_contact(self, signed: SignedRecord) -> Contact:
-        return first_contact_of(signed.record, self._id_check)
 
     # --- orders
 

@@ -129,6 +129,7 @@ class SessionTable:
         older = self._by_address.get(session.address)
         if older is not None:
             older.expires_at = min(older.expires_at, now + OVERLAP_S)
+        assert session.local_id not in self._by_id, "ids of sessions are drawn at random, 64 bits"
         self._by_id[session.local_id] = session
         self._by_address[session.address] = session
         if len(self._by_id) <= self._max:
@@ -140,7 +141,8 @@ class SessionTable:
 
     def remove(self, session: Session) -> None:
         self._by_id.pop(session.local_id, None)
-        self._forget_address(session)
+        if self._by_address.get(session.address) is session:
+            del self._by_address[session.address]
 
     def sweep(self, now: float) -> list[Session]:
         """Takes out what has expired."""
@@ -148,7 +150,3 @@ class SessionTable:
         for session in expired:
             self.remove(session)
         return expired
-
-    def _forget_address(self, session: Session) -> None:
-        if self._by_address.get(session.address) is session:
-            del self._by_address[session.address]

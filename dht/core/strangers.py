@@ -14,10 +14,6 @@ from dht.core.frames import NO_COOKIE, Address, DatagramHello, Echo, Hint, Nonce
 from dht.core.handshake import CookieJar
 from dht.core.limits import AmplificationLedger, Buckets, Rate, prefix_of
 
-HELLO_PER_PREFIX: Final = Rate(per_second=5, burst=10)  # ring.md 5
-RETRY_OVERALL: Final = Rate(per_second=2_000, burst=2_000)  # 70 kB/s and about 2 % of a core
-HINT_PER_PREFIX: Final = Rate(per_second=5, burst=5)
-HINT_OVERALL: Final = Rate(per_second=100, burst=100)
 NONCE_PER_PREFIX: Final = Rate(per_second=5, burst=5)
 
 
@@ -25,10 +21,10 @@ NONCE_PER_PREFIX: Final = Rate(per_second=5, burst=5)
 class LinkLimits:
     """How much work strangers may cause. The defaults are for the open internet (ring.md 5)."""
 
-    hello_per_prefix: Rate = HELLO_PER_PREFIX
-    retry_overall: Rate = RETRY_OVERALL
-    hint_per_prefix: Rate = HINT_PER_PREFIX
-    hint_overall: Rate = HINT_OVERALL
+    hello_per_prefix: Rate = Rate(per_second=5, burst=10)
+    retry_overall: Rate = Rate(per_second=2_000, burst=2_000)  # 70 kB/s and about 2 % of a core
+    hint_per_prefix: Rate = Rate(per_second=5, burst=5)
+    hint_overall: Rate = Rate(per_second=100, burst=100)
     sessions_max: int = 4_096
 
 
