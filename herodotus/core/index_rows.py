@@ -102,6 +102,12 @@ def url_prefix(key: bytes) -> bytes:
     return CAPTURE + key[:KEY_BYTES]
 
 
+def stretch(family: bytes, low: bytes, high: bytes | None) -> tuple[bytes, bytes]:
+    """Between which keys of a family the rows of the positions from `low` to before `high` are; None is the end of the
+    circle."""
+    return family + low[:KEY_BYTES], after(family) if high is None else family + high[:KEY_BYTES]
+
+
 def payload_prefix(bucket: int, digest: bytes) -> bytes:
     return b"".join((PAYLOAD, bytes((bucket,)), digest[:6]))
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from herodotus.core.captures import position_of
-from herodotus.core.errors import DamagedRecordError
-from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, decode_entry, url_prefix
+from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, url_prefix
 from herodotus.store.engine import Archive
 from herodotus.store.faces import ContainerFacts
 from herodotus.store.members import scan_members
@@ -104,12 +103,7 @@ class ArchiveCatalogue:
     def newest_at(self, position: bytes) -> StoredCapture | None:
         prefix = CAPTURE + position
         newest = self._archive.index.last_before(prefix, after(prefix))
-        if newest is None:
-            return None
-        try:
-            return self._reader.read_entry(decode_entry(newest[1]))
-        except (DamagedRecordError, FileNotFoundError):  # or it moves in this very moment
-            return None
+        return None if newest is None else self._reader.try_read(*newest)
 
     # -- as surveyed --------------------------------------------------------------------------------------
 

@@ -165,8 +165,8 @@ def outdated(archive: Archive, before_s: int, limit: int) -> list[tuple[CaptureI
     """Captures older than a time that have a newer one of the same URL, in ring order, and their URLs. Unreadable
     ones are left for repair."""
     reader = Reader(archive)
-    found = (reader.named_at(key, value) for key, value in _outdated(archive, before_s))
-    return list(islice((named for named in found if named is not None), limit))
+    found = (reader.record_at(key, value) for key, value in _outdated(archive, before_s))
+    return list(islice(((one.id, one.url) for one in found if one is not None), limit))
 
 
 def count_outdated(archive: Archive, before_s: int) -> int:

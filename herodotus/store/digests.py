@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from herodotus.core.index_rows import (
     CAPTURE,
     DIGEST,
-    KEY_BYTES,
     SEVERAL,
     TOMBSTONE,
     after,
+    stretch,
 )
 from herodotus.core.reconciliation import (
     directory_of,
@@ -116,10 +116,8 @@ class DirectoryDigests:
     def members(self, key_from: bytes, key_to: bytes | None) -> Iterator[bytes]:
         """The members of an arc, captures before tombstones."""
         for family in (CAPTURE, TOMBSTONE):
-            start = family + key_from[:KEY_BYTES]
-            end = after(family) if key_to is None else family + key_to[:KEY_BYTES]
             last = b""
-            for key, _ in self._index.scan(start, end):
+            for key, _ in self._index.scan(*stretch(family, key_from, key_to)):
                 member = member_of(key)
                 if member != last:
                     yield member
@@ -127,8 +125,7 @@ class DirectoryDigests:
 
     def several(self, key_from: bytes, key_to: bytes | None) -> Iterator[bytes]:
         """The members of an arc that have more than one capture. Members do not tell how many there are."""
-        end = after(SEVERAL) if key_to is None else SEVERAL + key_to[:KEY_BYTES]
-        for key, _ in self._index.scan(SEVERAL + key_from[:KEY_BYTES], end):
+        for key, _ in self._index.scan(*stretch(SEVERAL, key_from, key_to)):
             yield key[1:] + CAPTURE
 
 

@@ -28,6 +28,7 @@ from herodotus.core.index_rows import (
     decode_entry,
     family_key,
     payload_key,
+    stretch,
 )
 from herodotus.core.reconciliation import keys_of_member, member_of
 from herodotus.core.signatures import VERSIONS_MAX, Proof, prove
@@ -54,14 +55,12 @@ def members_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
 
 
 def count_captures(archive: Archive, low: bytes, high: bytes | None) -> int:
-    end = after(CAPTURE) if high is None else CAPTURE + high[:KEY_BYTES]
-    return sum(1 for _ in archive.index.scan(CAPTURE + low[:KEY_BYTES], end))
+    return sum(1 for _ in archive.index.scan(*stretch(CAPTURE, low, high)))
 
 
 def keys_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
     """Of all captures, without their family."""
-    end = after(CAPTURE) if high is None else CAPTURE + high[:KEY_BYTES]
-    return [key[1:] for key, _ in archive.index.scan(CAPTURE + low[:KEY_BYTES], end)]
+    return [key[1:] for key, _ in archive.index.scan(*stretch(CAPTURE, low, high))]
 
 
 def keys_beside_others(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
@@ -71,8 +70,7 @@ def keys_beside_others(archive: Archive, low: bytes, high: bytes | None) -> list
 
 def member_after(archive: Archive, position: bytes, high: bytes | None) -> bytes | None:
     """The first member with a capture from a position on."""
-    end = after(CAPTURE) if high is None else CAPTURE + high[:KEY_BYTES]
-    found = next(archive.index.scan(CAPTURE + position[:KEY_BYTES], end), None)
+    found = next(archive.index.scan(*stretch(CAPTURE, position, high)), None)
     return None if found is None else member_of(found[0])
 
 
@@ -211,19 +209,16 @@ def _ids_at(archive: Archive, keys: Iterable[bytes]) -> list[CaptureId]:
     """The ids of the captures that are here and can be read."""
     reader = Reader(archive)
     values = ((CAPTURE + key, archive.index.get(CAPTURE + key)) for key in keys)
-    found = (reader.id_at(key, value) for key, value in values if value is not None)
-    return [id_ for id_ in found if id_ is not None]
+    found = (reader.record_at(key, value) for key, value in values if value is not None)
+    return [one.id for one in found if one is not None]
 
 
 def _ids_in(archive: Archive, low: bytes, high: bytes | None) -> list[tuple[bytes, CaptureId | None]]:
+    """The first in a stretch; None for the ids of those that cannot be read."""
     reader = Reader(archive)
-    end = after(CAPTURE) if high is None else CAPTURE + high[:KEY_BYTES]
-    found: list[tuple[bytes, CaptureId | None]] = []
-    for key, value in archive.index.scan(CAPTURE + low[:KEY_BYTES], end):
-        found.append((key, reader.id_at(key, value)))
-        if len(found) >= DROPPED_AT_ONCE:
-            break
-    return found
+    rows = islice(archive.index.scan(*stretch(CAPTURE, low, high)), DROPPED_AT_ONCE)
+    found = ((key, reader.record_at(key, value)) for key, value in rows)
+    return [(key, None if one is None else one.id) for key, one in found]
 
 
 def _forgetting(archive: Archive, victims: Collection[tuple[bytes, CaptureId | None]]) -> IndexBatch:

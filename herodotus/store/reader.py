@@ -102,7 +102,7 @@ class Reader:
 
     def version_at(self, url: str, key: bytes, value: bytes, cache: MemberCache) -> Version | None:
         """None where it is damaged, gone meanwhile, or of another URL."""
-        capture = self._at(key, value, cache)
+        capture = self.record_at(key, value, cache)
         if capture is None or capture.url != url:
             return None
         data = self._archive.index.get(family_key(VISITS, key))
@@ -123,25 +123,20 @@ class Reader:
 
     def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:
         """Every capture with a payload, revisits included: their number is the reference count."""
-        ids: dict[CaptureId, None] = {}
-        for bucket in buckets:
-            for key, value in self.entries_of_payload(bucket, digest):
-                id_ = self.id_at(key, value)
-                if id_ is not None and id_.digest == digest:
-                    ids[id_] = None
-        return list(ids)
+        found = (id_ for bucket in buckets for id_, _ in self.named_by_payload(bucket, digest))
+        return list(dict.fromkeys(found))
 
     def named_by_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[CaptureId, RowKind]]:
         """The captures whose records can be read, one at a time: there may be very many."""
         for key, value in self.entries_of_payload(bucket, digest):
-            id_ = self.id_at(key, value)
-            if id_ is not None and id_.digest == digest:
-                yield id_, decode_entry(value).kind
+            capture = self.record_at(key, value)
+            if capture is not None and capture.id.digest == digest:
+                yield capture.id, decode_entry(value).kind
 
     def has_original(self, id_: CaptureId, leaving: Container[CaptureId]) -> bool:
         """Whether this revisit's original is here and stays."""
         value = self._archive.index.get(capture_key(id_))
-        revisit = None if value is None else self._at(capture_key(id_), value)
+        revisit = None if value is None else self.record_at(capture_key(id_), value)
         original = None if revisit is None else revisit.named_original()
         found = None if original is None else self.find(original)
         return found is not None and found.kind is RowKind.BODY and original not in leaving
@@ -159,76 +154,66 @@ class Reader:
                 yield from self._archive.index.scan(moment, after(moment))
                 at = after(url)
 
-    def id_at(self, key: bytes, value: bytes) -> CaptureId | None:
-        capture = self._at(key, value)
-        return None if capture is None else capture.id
-
-    def named_at(self, key: bytes, value: bytes) -> tuple[CaptureId, str] | None:
-        """With its URL."""
-        capture = self._at(key, value)
-        return None if capture is None else (capture.id, capture.url)
-
-    def _at(self, key: bytes, value: bytes, cache: MemberCache | None = None) -> StoredCapture | None:
-        """As it was written. None when it is damaged, which is noted, or was deleted meanwhile."""
+    def record_at(self, key: bytes, value: bytes, cache: MemberCache | None = None) -> StoredCapture | None:
+        """As it was written: not compared with its digest, and a revisit without its body. None when it is damaged,
+        which is noted, or was deleted meanwhile."""
         cache = cache or MemberCache(self._archive.files)
-        entry = decode_entry(value)
+        try:
+            return self._found(key, decode_entry(value), cache, is_whole=False)
+        except DamagedRecordError:
+            return None
+        except FileNotFoundError as error:
+            self._note(decode_entry(self._archive.index.get(key) or value).place, error)
+            return None
+
+    def _found(
+        self, key: bytes, entry: IndexEntry, cache: MemberCache, *, is_whole: bool
+    ) -> StoredCapture | None:
         for _ in range(MOVES_MAX):
             try:
-                return cache.capture(entry.place)
+                capture = cache.capture(entry.place)
+                return self._complete(capture) if is_whole else capture
             except DamagedRecordError as error:
                 self._note(entry.place, error)
-                return None
-            except FileNotFoundError as error:
-                # Sealing moved it between the two steps; the index knows the new place.
-                data = self._archive.index.get(key)
-                if data is None:
+                raise
+            except FileNotFoundError:
+                # Sealing moved it since the index was read, which knows the new place.
+                value = self._archive.index.get(key)
+                if value is None:
                     return None
-                if decode_entry(data) == entry:
-                    self._note(entry.place, error)  # on a slice that is missing
-                    return None
-                entry = decode_entry(data)
-        return None
+                moved = decode_entry(value)
+                if moved == entry:
+                    raise
+                entry = moved
+        raise FileNotFoundError("the capture keeps moving")
 
     # -- reading ------------------------------------------------------------------------------------------
 
     def read(self, id_: CaptureId) -> StoredCapture | None:
         """None when there is no such capture; DamagedRecordError when it is there and broken."""
-        key = capture_key(id_)
-        data = self._archive.index.get(key)
-        for _ in range(MOVES_MAX):
-            if data is None:
-                return None
-            entry = decode_entry(data)
-            try:
-                capture = self.read_entry(entry)
-            except FileNotFoundError as error:
-                # Sealing may have moved it between the two steps; the index knows the new place.
-                moved = self._archive.index.get(key)
-                if moved == data:
-                    path = self._archive.files.path(entry.place.file)
-                    raise DamagedRecordError(path, entry.place.offset, str(error)) from error
-                data = moved
-            else:
-                return capture if capture.id == id_ else None  # the key has only the start of each
-        raise DamagedRecordError("", 0, "the capture keeps moving")
+        entry = self.find(id_)
+        if entry is None:
+            return None
+        try:
+            capture = self.read_entry(capture_key(id_), entry)
+        except FileNotFoundError as error:
+            path = self._archive.files.path(entry.place.file)
+            raise DamagedRecordError(path, entry.place.offset, str(error)) from error
+        # The key has only the start of each.
+        return capture if capture is not None and capture.id == id_ else None
 
     def try_read(self, key: bytes, value: bytes) -> StoredCapture | None:
         try:
-            return self.read_entry(decode_entry(value))
-        except FileNotFoundError:
-            moved = self._archive.index.get(key)
-            if moved is None or moved == value:
-                return None
-            return self.try_read(key, moved)
-        except DamagedRecordError:
+            return self.read_entry(key, decode_entry(value))
+        except (DamagedRecordError, FileNotFoundError):
             return None
 
-    def read_entry(self, entry: IndexEntry, cache: MemberCache | None = None) -> StoredCapture:
-        try:
-            return self._complete((cache or MemberCache(self._archive.files)).capture(entry.place))
-        except DamagedRecordError as error:
-            self._note(entry.place, error)
-            raise
+    def read_entry(
+        self, key: bytes, entry: IndexEntry, cache: MemberCache | None = None
+    ) -> StoredCapture | None:
+        """None when it was deleted meanwhile; DamagedRecordError when it is broken, which is noted; FileNotFoundError
+        when it is on a slice that is missing."""
+        return self._found(key, entry, cache or MemberCache(self._archive.files), is_whole=True)
 
     def _complete(self, capture: StoredCapture) -> StoredCapture:
         if capture.is_revisit:
@@ -250,7 +235,7 @@ class Reader:
             key = capture_key(original)
             value = self._archive.index.get(key)
             if value is not None:
-                named = self._at(key, value)
+                named = self.record_at(key, value)
                 if named is not None and not named.is_revisit:
                     yield named
         yield from self._bodies(bucket_of(revisit.id.key), revisit.id.digest)
@@ -258,7 +243,7 @@ class Reader:
     def _bodies(self, bucket: int, digest: bytes) -> Iterator[StoredCapture]:
         for key, value in self.entries_of_payload(bucket, digest):
             if decode_entry(value).kind is RowKind.BODY:
-                capture = self._at(key, value)
+                capture = self.record_at(key, value)
                 if capture is not None and not capture.is_revisit:
                     yield capture
 

@@ -41,6 +41,7 @@ from herodotus.store.segments import (
     URL_BYTES,
     Lines,
     Moving,
+    Row,
     SegmentWriter,
 )
 from herodotus.store.stored_records import MemberCache
@@ -50,9 +51,6 @@ INDEX_BATCH = 5_000
 COMPACTED_BYTES_MAX = 1024 * 1024 * 1024
 
 SAMPLES_MAX = 4_000  # a second of training; more teaches little
-
-Standing = tuple[bytes, bytes, IndexEntry]
-"""A capture to move: its key in the index, the value that must still stand there, and the entry in that value."""
 
 Pace = Callable[[int], None]
 """Called with the bytes just moved; a rate limit waits inside it."""
@@ -218,33 +216,33 @@ class _Merge:
             self._auxiliary.append((writer.name.number, writer.add_note(note)))
             self._pace(writer.size - before)
 
-    def _versions(self, start: bytes, end: bytes) -> Iterator[list[Standing]]:
+    def _versions(self, start: bytes, end: bytes) -> Iterator[list[Row]]:
         """The captures to move, those of one URL together."""
         found = (
-            (key, value, entry)
+            Row(key, value, entry)
             for key, value in self._archive.index.scan(start, end)
             if (entry := decode_entry(value)).place.file in self._inputs
         )
         # The index is read in the order of its keys: a merge of any number of files costs no sort and little memory.
-        for _, group in groupby(found, key=lambda standing: standing[0][:URL_BYTES]):
+        for _, group in groupby(found, key=lambda row: row.key[:URL_BYTES]):
             yield list(group)
 
-    def _copy_members(self, writer: SegmentWriter, group: list[Standing]) -> list[Standing]:
+    def _copy_members(self, writer: SegmentWriter, group: list[Row]) -> list[Row]:
         """Copy the members that can stay as they are; returns the captures that must be repacked.
 
         That is a member of a segment all of whose captures live, unless versions in other files could join it.
         """
-        members: dict[tuple[int, int], list[Standing]] = {}
-        for standing in group:
-            place = standing[2].place
-            members.setdefault((place.file, place.offset), []).append(standing)
+        members: dict[tuple[int, int], list[Row]] = {}
+        for row in group:
+            place = row.entry.place
+            members.setdefault((place.file, place.offset), []).append(row)
         # A member has a line for each capture that was ever in it. Fewer of them in the index means that some were
         # deleted: their bytes must not go over, so the member is taken apart.
         lines = {at: self._lines.of_member(*at, writer) for at in members}
         open_in = {
             at[0] for at, pack in members.items() if len(pack) < PACK_VERSIONS_MAX and not _dense(lines[at])
         }
-        rest: list[Standing] = []
+        rest: list[Row] = []
         for at, pack in members.items():
             is_final = (
                 len(open_in) <= 1
@@ -252,7 +250,7 @@ class _Merge:
                 or _dense(lines[at])
                 or not writer.name.codec.shares_members
             )
-            member = self._member(pack[0][2]) if is_final and len(lines[at]) == len(pack) else None
+            member = self._member(pack[0].entry) if is_final and len(lines[at]) == len(pack) else None
             if member is None:
                 rest += pack
             else:
@@ -266,8 +264,8 @@ class _Merge:
         except (DamagedRecordError, OSError):
             return None  # repacking will report the trouble
 
-    def _read(self, standing: Standing, codec: Compression) -> Moving | None:
-        key, value, entry = standing
+    def _read(self, row: Row, codec: Compression) -> Moving | None:
+        entry = row.entry
         try:
             capture = self._cache.capture(entry.place)
             parts = tuple(capture.parts())
@@ -277,7 +275,7 @@ class _Merge:
             self._archive.note_damage(entry.place.file, entry.place.offset, error.reason)
             self._skipped += 1
             return None
-        return Moving(key=key, value=value, entry=entry, capture=capture, parts=parts, packed=packed)
+        return Moving(row, capture, parts, packed)
 
     # -- what comes out -----------------------------------------------------------------------------------
 
@@ -311,14 +309,14 @@ class _Merge:
         first = (self._read(group[0], Compression.ZSTD) for group in groups)
         return [moving.parts[0] for moving in first if moving is not None and not is_compressed(moving.mime)]
 
-    def _write_versions(self, writer: SegmentWriter, group: list[Standing]) -> None:
+    def _write_versions(self, writer: SegmentWriter, group: list[Row]) -> None:
         pack: list[Moving] = []
         size = 0
-        for standing in group:
-            moving = self._read(standing, writer.name.codec)
+        for row in group:
+            moving = self._read(row, writer.name.codec)
             if moving is None:
                 continue
-            is_dense = moving.entry.kind is RowKind.BODY and is_compressed(moving.mime)
+            is_dense = moving.row.entry.kind is RowKind.BODY and is_compressed(moving.mime)
             if pack and (is_dense or len(pack) >= PACK_VERSIONS_MAX or size + moving.size > PACK_BYTES_MAX):
                 writer.add_pack(pack, is_compressed=False)
                 pack, size = [], 0

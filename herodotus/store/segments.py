@@ -10,7 +10,6 @@ import os
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from cachetools import FIFOCache
@@ -35,13 +34,22 @@ URL_BYTES = 1 + KEY_BYTES
 """Of an index key: its family and the position, which all versions of a URL share."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moving:
-    """A capture on its way: its index key, the value that must still stand there, its records as written."""
+class Row(NamedTuple):
+    """Of a capture that moves: its index key, the value that must still stand there, and its entry: the one in that
+    value, or the new one."""
 
     key: bytes
     value: bytes
     entry: IndexEntry
+
+    def at(self, place: FilePlace) -> "Row":
+        return Row(self.key, self.value, IndexEntry(place, self.entry.kind, self.entry.arrival))
+
+
+class Moving(NamedTuple):
+    """A capture on its way: its row, and its records as written."""
+
+    row: Row
     capture: StoredCapture
     parts: tuple[bytes, ...]
     packed: bytes | None
@@ -57,12 +65,6 @@ class Moving:
         return sum(map(len, self.parts))
 
 
-class Moved(NamedTuple):
-    key: bytes
-    value: bytes
-    entry: IndexEntry
-
-
 class SegmentWriter:
     def __init__(
         self,
@@ -76,7 +78,8 @@ class SegmentWriter:
         self.name = name
         self.slice = slice_
         self._file_name = name.path.rpartition("/")[2]
-        self.moved: list[Moved] = []
+        self.moved: list[Row] = []
+        """With the new entries."""
         self._disk = files.disk(slice_)
         self._lines: list[str] = []
         self._buffers: list[bytes] = []
@@ -114,25 +117,20 @@ class SegmentWriter:
                 member = b"".join((encode(moving.parts[0]), *map(gzip_member, moving.parts[1:])))
             self._add_member([moving], member, [0])
 
-    def add_copied(
-        self, member: bytes, pack: Sequence[tuple[bytes, bytes, IndexEntry]], lines: Sequence[str]
-    ) -> None:
-        """A member of another segment as it is: keys, values and entries of its captures, and their lines."""
+    def add_copied(self, member: bytes, pack: Sequence[Row], lines: Sequence[str]) -> None:
+        """A member of another segment as it is: rows and lines of its captures."""
         offset = self._append(member)
-        assert self._is_next(pack[0][0], offset)
-        for (key, value, entry), line in zip(pack, lines, strict=True):
-            place = FilePlace(self.name.number, offset, len(member), entry.place.skip)
-            self.moved.append(Moved(key, value, IndexEntry(place, entry.kind, entry.arrival)))
+        assert self._is_next(pack[0].key, offset)
+        for row, line in zip(pack, lines, strict=True):
+            self.moved.append(row.at(FilePlace(self.name.number, offset, len(member), row.entry.place.skip)))
             self._lines.append(move_line(line, offset, self._file_name))
 
     def _add_member(self, pack: Sequence[Moving], member: bytes, skips: Sequence[int]) -> None:
         offset = self._append(member)
-        assert self._is_next(pack[0].key, offset)
+        assert self._is_next(pack[0].row.key, offset)
         for moving, skip in zip(pack, skips, strict=True):
             place = FilePlace(self.name.number, offset, len(member), skip)
-            self.moved.append(
-                Moved(moving.key, moving.value, IndexEntry(place, moving.entry.kind, moving.entry.arrival))
-            )
+            self.moved.append(moving.row.at(place))
             self._lines.append(self._line_of(moving, place))
 
     def _is_next(self, key: bytes, offset: int) -> bool:

@@ -29,6 +29,7 @@ from herodotus.core.index_rows import (
     after,
     arrival_of,
     decode_entry,
+    stretch,
     time_of,
     url_prefix,
 )
@@ -39,8 +40,8 @@ from herodotus.store.stored_records import MemberCache, StoredCapture
 RING_BATCH = 512
 
 
-Found = tuple[bytes, IndexEntry, int, int]
-"""Key, entry, arrival, and how often captures had been deleted or written again when the entry was read."""
+Found = tuple[bytes, IndexEntry, int]
+"""Key, entry, and how often captures had been deleted or written again when the entry was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,39 @@ class Cursor:
         )
 
 
-class Stream:
+class _Walk:
+    """How streams read: `is_whole` also gives the records that belong to a capture. They are parsed and checked, and a
+    capture whose companions are damaged is passed over."""
+
+    def __init__(self, archive: Archive, cache: MemberCache, *, is_whole: bool) -> None:
+        self._archive = archive
+        self._reader = Reader(archive)
+        self._cache = cache
+        self._is_whole = is_whole
+        self.skipped = 0
+        """Damaged captures, passed over."""
+
+    def _arrived(self) -> int:
+        """The arrival number of what is stored next."""
+        with self._archive.lock:
+            return arrival_of(self._archive.log.number, self._archive.log.tail)
+
+    def _read(self, key: bytes, entry: IndexEntry) -> StoredCapture | None:
+        """None when it was deleted meanwhile, or is damaged."""
+        capture = None
+        try:
+            capture = self._reader.read_entry(key, entry, self._cache)
+            if capture is not None and self._is_whole:
+                _ = capture.companions
+        except (DamagedRecordError, FileNotFoundError) as error:
+            if capture is not None:
+                self._archive.note_damage(capture.place.file, capture.place.offset, str(error))
+            self.skipped += 1
+            return None
+        return capture
+
+
+class Stream(_Walk):
     """One reader's walk. `cursor` is always the place after the last capture given."""
 
     def __init__(
@@ -116,21 +149,13 @@ class Stream:
         is_whole: bool = False,
         arrived_from: int = 0,
     ) -> None:
-        """`is_whole` also gives the records that belong to a capture: they are parsed and checked,
-        and a capture whose companions are damaged is passed over. `arrived_from` leaves out earlier arrivals."""
-        self._archive = archive
+        """`arrived_from` leaves out earlier arrivals."""
+        super().__init__(archive, MemberCache(archive.files, reads_ahead=True), is_whole=is_whole)
         self._query = query
-        self._is_whole = is_whole
         self._arrived_from = arrived_from
-        self._reader = Reader(archive)
-        self._cache = MemberCache(archive.files, reads_ahead=True)
-        with archive.lock:
-            boundary = arrival_of(archive.log.number, archive.log.tail)
-        begun = cursor or Cursor(incarnation=archive.incarnation, boundary=boundary)
+        begun = cursor or Cursor(incarnation=archive.incarnation, boundary=self._arrived())
         self._incarnation, self._boundary = begun.incarnation, begun.boundary
         self._last = begun.arrival, begun.key
-        self.skipped = 0
-        """Damaged captures, passed over."""
 
     @property
     def cursor(self) -> Cursor:
@@ -146,23 +171,18 @@ class Stream:
             raise CursorExpiredError
         query = self._query
         is_filtered = query.status is not None or query.mime is not None or query.host is not None
-        for key, entry, arrival, rewrites in self._found():
-            capture = self._read(key, entry, rewrites)
-            self._last = arrival, key
+        for key, entry, rewrites in self._found():
+            capture = self._read_anew(key, entry, rewrites)
+            self._last = entry.arrival, key
             if capture is not None and (not is_filtered or query.fits(capture)):
                 yield capture
-
-    def _bounds(self) -> tuple[bytes, bytes]:
-        start = CAPTURE + self._query.key_from[:12]
-        end = after(CAPTURE) if self._query.key_to is None else CAPTURE + self._query.key_to[:12]
-        return start, end
 
     def _admits(self, key: bytes, entry: IndexEntry) -> bool:
         is_in_time = self._query.from_s <= time_of(key) < self._query.to_s
         return self._arrived_from <= entry.arrival < self._boundary and is_in_time
 
     def _found(self) -> Iterator[Found]:
-        start, end = self._bounds()
+        start, end = stretch(CAPTURE, self._query.key_from, self._query.key_to)
         if self._last[1]:
             start = max(start, self._last[1] + b"\0")
         while True:
@@ -174,40 +194,21 @@ class Stream:
             for key, value in batch:
                 entry = decode_entry(value)
                 if self._admits(key, entry):
-                    yield key, entry, entry.arrival, rewrites
+                    yield key, entry, rewrites
             start = batch[-1][0] + b"\0"
 
-    def _read(self, key: bytes, entry: IndexEntry, rewrites: int) -> StoredCapture | None:
-        """None when it was deleted meanwhile, or is damaged."""
+    def _read_anew(self, key: bytes, entry: IndexEntry, rewrites: int) -> StoredCapture | None:
         if self._archive.rewrites != rewrites:
             value = self._archive.index.get(key)
             if value is None:
                 return None
             entry = decode_entry(value)
-        for _ in range(2):
-            try:
-                capture = self._reader.read_entry(entry, self._cache)
-                if self._is_whole:
-                    _ = capture.companions
-            except DamagedRecordError as error:
-                self._archive.note_damage(entry.place.file, entry.place.offset, str(error))
-                break
-            except FileNotFoundError:
-                # It was moved between the two steps.
-                value = self._archive.index.get(key)
-                if value is None:
-                    return None
-                entry = decode_entry(value)
-                continue
-            return capture
-        self.skipped += 1
-        return None
+        return self._read(key, entry)
 
 
 WALKED_MAX = 20_000
 """Addresses that are walked through for one part."""
 PLACE_ADDRESS_BYTES = 1_024
-_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +223,8 @@ class HostPlace:
     key: bytes
 
 
-class HostStream:
-    """`ranges` are those of the addresses; `is_whole` passes over captures whose companions are damaged."""
+class HostStream(_Walk):
+    """`ranges` are those of the addresses."""
 
     def __init__(
         self,
@@ -236,21 +237,15 @@ class HostStream:
     ) -> None:
         if place is not None and place.incarnation != archive.incarnation:
             raise CursorExpiredError
-        with archive.lock:
-            boundary = arrival_of(archive.log.number, archive.log.tail)
-        self._archive = archive
+        super().__init__(archive, MemberCache(archive.files), is_whole=is_whole)
         self._ranges = ranges
         self._query = query
-        self._boundary = boundary if place is None else place.boundary
+        self._boundary = self._arrived() if place is None else place.boundary
         self._begun = place
-        self._is_whole = is_whole
-        self._reader = Reader(archive)
-        self._cache = MemberCache(archive.files)
         self._url = ""
         self._key = b""
         self.is_cut = False
         """The stream stopped at its limit of addresses; there are more."""
-        self.skipped = 0
 
     @property
     def place(self) -> HostPlace:
@@ -281,25 +276,6 @@ class HostStream:
                 capture = self._read(key, entry)
                 if capture is not None:
                     yield capture
-
-    def _read(self, key: bytes, entry: IndexEntry) -> StoredCapture | None:
-        """None for a capture that is damaged (counted) or was deleted meanwhile."""
-        for _ in range(_TRIES):
-            try:
-                capture = self._reader.read_entry(entry, self._cache)
-                if self._is_whole:
-                    _ = capture.companions
-            except DamagedRecordError:
-                break
-            except FileNotFoundError:  # sealed in this very moment: the index knows the new place
-                data = self._archive.index.get(key)
-                if data is None:
-                    return None
-                entry = decode_entry(data)
-            else:
-                return capture
-        self.skipped += 1
-        return None
 
     def _urls(self) -> Iterator[str]:
         """From where the place is, that address included: long ones are told apart by their positions."""

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from crawler.core.capture import Capture
 from crawler.core.urls import STANDARD
 from crawler.outcomes import read_capture
 from herodotus.core.captures import position_of
@@ -153,8 +152,7 @@ class _Found:
             self.sizes[pair] += len(stored.body)
 
     def read(self, stored: StoredCapture) -> None:
-        capture: Capture = stored.as_capture()
-        for target in read_capture(capture, product_token="", rules=STANDARD).links:
+        for target in read_capture(stored.as_capture(), product_token="", rules=STANDARD).links:
             if target.url == stored.url:
                 continue
             key = link_key(target.url, stored.url)

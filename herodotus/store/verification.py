@@ -124,7 +124,7 @@ def _orphans(archive: Archive, seen: _Seen) -> Iterator[IndexEntry]:
     for prefix, group in groupby(payloads, key=lambda found: found[0][:PAYLOAD_PREFIX_BYTES]):
         if not any(key[PAYLOAD_PREFIX_BYTES] == RowKind.REVISIT for key, _ in group):
             continue
-        for _, value in reader.entries_of_payload(prefix[1], prefix[2:]):
+        for key, value in reader.entries_of_payload(prefix[1], prefix[2:]):
             entry = decode_entry(value)
             if (
                 entry.kind is RowKind.BODY
@@ -135,7 +135,7 @@ def _orphans(archive: Archive, seen: _Seen) -> Iterator[IndexEntry]:
             if (
                 entry.kind is RowKind.REVISIT
                 and not seen.misses(entry.place)
-                and not _is_readable(reader, entry)
+                and not _is_readable(reader, key, entry)
             ):
                 yield entry
 
@@ -144,9 +144,9 @@ def _short(place: FilePlace) -> FilePlace:
     return place._replace(length=0)
 
 
-def _is_readable(reader: Reader, entry: IndexEntry) -> bool:
+def _is_readable(reader: Reader, key: bytes, entry: IndexEntry) -> bool:
     try:
-        reader.read_entry(entry)
+        reader.read_entry(key, entry)
     except DamagedRecordError:
         return False
     except FileNotFoundError:

@@ -306,10 +306,10 @@ def _served_without_one(
             found = reader.read(id_)
             if found is not None and found.body != body:
                 problems.append("a capture has another body while a slice is missing")
-    for entry in _entries(archive):
+    for key, entry in _entries(archive):
         if entry.kind is RowKind.BODY and entry.place.file in archive.files.catalogue:
             try:
-                reader.read_entry(entry)
+                reader.read_entry(key, entry)
             except DamagedRecordError as error:
                 problems.append(f"a capture on a slice that is here cannot be read: {error}")
     deposit = page(f"{URLS[0]}/meanwhile", NOW_S + 5_000, _body(rng))
@@ -344,9 +344,9 @@ def _lacking(archive: Archive, run: Run) -> list[str]:
         for key in visible(run)
         if archive.index.get(key) is None and archive.index.get(b"t" + key[1:]) is None
     ]
-    for entry in _entries(archive):
+    for key, entry in _entries(archive):
         try:
-            reader.read_entry(entry)
+            reader.read_entry(key, entry)
         except (DamagedRecordError, FileNotFoundError) as error:
             problems.append(f"a capture in the index cannot be read: {error}")
     archive.close()
@@ -383,5 +383,5 @@ def cuts(
         changes += step
 
 
-def _entries(archive: Archive) -> Iterator[IndexEntry]:
-    return (decode_entry(value) for _, value in archive.index.scan(CAPTURE, after(CAPTURE)))
+def _entries(archive: Archive) -> Iterator[tuple[bytes, IndexEntry]]:
+    return ((key, decode_entry(value)) for key, value in archive.index.scan(CAPTURE, after(CAPTURE)))
