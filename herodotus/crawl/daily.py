@@ -30,7 +30,6 @@ from herodotus.crawl.gear import (
     CrawlGear,
     CrawlOrder,
     FetcherWrapper,
-    GearOpener,
     StewardMaker,
     WebWorld,
     open_gear,
@@ -98,7 +97,6 @@ class DailyParts:
     """Keeps to the rate that was offered."""
     closed_s: Callable[[], float] = lambda: 0.0
     """How long the budget forbids crawling."""
-    open_gear: GearOpener = open_gear
 
 
 class DailyCrawl:
@@ -299,7 +297,7 @@ class DailyCrawl:
     async def _crawl_into(self, store: Store) -> None:
         """Runs until we leave. After an error everything is opened again, so that nothing half-done is trusted."""
         parts = self._parts
-        async with parts.open_gear(
+        async with open_gear(
             parts.home.path,
             store,
             self._order,

@@ -8,7 +8,7 @@ beside it.
 import math
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -173,8 +173,6 @@ class WebWorld(Protocol):
 
 StewardMaker = Callable[[Fetcher, ArchiveSink], StewardPort]
 FetcherWrapper = Callable[[Fetcher], Fetcher]
-GearOpener = Callable[..., AbstractAsyncContextManager[CrawlGear]]
-"""Of the shape of `open_gear`; simulations bring their own."""
 
 
 def local_steward(order: CrawlOrder, core: HostSteward, *, wall_clock: Callable[[], float]) -> StewardMaker:

@@ -19,9 +19,8 @@ from dht.core.limits import prefix_of
 from herodotus.core.admission import Admission, AdmissionLimits, Caller, CallerStanding
 from herodotus.peers.calls import CALL_BYTES_MAX, PeerKey, RefusedError, Services
 from herodotus.peers.net.acquaintance import Acquaintance
-from herodotus.peers.net.connection import FrameConnection
+from herodotus.peers.net.connection import FrameConnection, closed_at_once
 from herodotus.peers.net.line import Arrival, LineBrokenError, Port, WrongProtocolError
-from herodotus.peers.net.own_calls import closed_at_once
 from herodotus.peers.net.wire import (
     NONCE_BYTES,
     CallHello,

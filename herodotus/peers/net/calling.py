@@ -6,9 +6,10 @@ dead is silently replaced once: calls may be repeated. A call to ourselves goes 
 """
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -26,9 +27,8 @@ from herodotus.peers.calls import (
 )
 from herodotus.peers.net.acquaintance import Acquaintance
 from herodotus.peers.net.answer_memory import AnswerRoom
-from herodotus.peers.net.connection import FrameConnection
+from herodotus.peers.net.connection import FrameConnection, closed_at_once
 from herodotus.peers.net.line import Dial, LineBrokenError, WrongProtocolError
-from herodotus.peers.net.own_calls import OwnCalls, closed_at_once
 from herodotus.peers.net.wire import (
     FROM_CALLED,
     CallFrame,
@@ -53,6 +53,7 @@ KEPT_S = 45.0
 BETWEEN_PIECES_S = 130.0
 """A little more than the other end gives itself."""
 _GREETING = frozenset({FrameKind.GREETING})
+Handler = TypeVar("Handler")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ class TlsCalls:
     def __init__(self, parts: CallingParts) -> None:
         self._parts = parts
         self._own_key: PeerKey = parts.key.public_key().public_bytes_raw()
-        self._own = OwnCalls(self._own_key)
+        self._own = Services()
         self._kept: OrderedDict[tuple[_Place, int], _Kept] = OrderedDict()  # the longest at rest first
         self._numbers = 0
         self._in_all = anyio.Semaphore(CONNECTIONS_MAX)
@@ -114,7 +115,7 @@ class TlsCalls:
 
     def serve_own(self, services: Services) -> None:
         """Set the services that answer calls to ourselves."""
-        self._own = OwnCalls(self._own_key, services)
+        self._own = services
 
     def statistics(self) -> CallingStatistics:
         return CallingStatistics(
@@ -130,9 +131,9 @@ class TlsCalls:
     ) -> bytes:
         self._calls += 1
         try:
-            if to.peer == self._own_key:
-                return await self._own.call(service, body, deadline_s=deadline_s)
             with anyio.fail_after(deadline_s):
+                if to.peer == self._own_key:  # without a wire: this peer may itself be a holder
+                    return await _handler(self._own.calls, service)(self._own_key, body)
                 return await self._called(
                     to, CallQuestion(service=service, deadline_s=deadline_s, is_stream=False, body=body)
                 )
@@ -155,7 +156,8 @@ class TlsCalls:
     async def stream(self, to: Contact, service: str, body: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
         self._calls += 1
         if to.peer == self._own_key:
-            async with self._own.stream(service, body) as own_pieces:
+            handler = _handler(self._own.streams, service)
+            async with closed_at_once(handler(self._own_key, body)) as own_pieces:
                 yield own_pieces
             return
         question = CallQuestion(service=service, deadline_s=CALL_DEADLINE_S, is_stream=True, body=body)
@@ -318,6 +320,12 @@ class _Use:
         except FrameError as error:
             raise PeerUnreachableError(f"protocol: {error}") from error
         return found
+
+
+def _handler(handlers: Mapping[str, Handler], service: str) -> Handler:
+    if service not in handlers:
+        raise RefusedError("service")
+    return handlers[service]
 
 
 async def _pieces(use: _Use, first: CallFrame) -> AsyncGenerator[bytes]:

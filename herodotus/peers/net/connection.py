@@ -4,7 +4,8 @@ One exchange at a time: the caller asks, reads the answer to its end, and may as
 every fault of the other end or of the line comes out as one of three exceptions.
 """
 
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 
@@ -13,6 +14,19 @@ from herodotus.peers.net.wire import HEAD_BYTES, CallFrame, FrameError, FrameKin
 
 DRAIN_S = 2.0
 DRAIN_BYTES_MAX = 1 << 20
+CLOSE_S = 5.0
+
+
+@asynccontextmanager
+async def closed_at_once(pieces: AsyncIterator[bytes]) -> AsyncIterator[AsyncIterator[bytes]]:
+    """Close a generator at once, even if it was not read to its end."""
+    try:
+        yield pieces
+    finally:
+        close = getattr(pieces, "aclose", None)
+        if close is not None:
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await close()
 
 
 class FrameConnection:

@@ -13,7 +13,7 @@ from herodotus.crawl.links import exchange, hand_over, outbox, owner
 from herodotus.crawl.links.hand_over import KNOWN, KNOWS_ALL
 from herodotus.crawl.links.wire import encode_batch, in_order
 from herodotus.peers.calls import RefusedError, Services
-from herodotus.peers.net.own_calls import closed_at_once
+from herodotus.peers.net.connection import closed_at_once
 from tests.herodotus.crawl.links.world import LinkWorld
 from tests.herodotus.peers.net.memory_calls import LineFaults
 from tests.herodotus.peers.table_ring import contact_of

@@ -23,7 +23,7 @@ from herodotus.peers.calls import (
     RefusedError,
     Services,
 )
-from herodotus.peers.net.own_calls import closed_at_once
+from herodotus.peers.net.connection import closed_at_once
 from herodotus.peers.net.wire import HEAD_BYTES
 
 PIECE_DEADLINE_S = 130.0
