@@ -73,9 +73,9 @@ def memento_links(
     *,
     first_s: int,
     last_s: int,
-    previous_s: int | None,
-    shown_s: int | None,
-    next_s: int | None,
+    previous_s: int | None = None,
+    shown_s: int | None = None,
+    next_s: int | None = None,
 ) -> str:
     """`shown_s` is None on a TimeGate, which shows none itself. One memento may have several relations."""
     links = [
@@ -101,14 +101,8 @@ def moments_of(versions: Iterable[Version]) -> list[int]:
 
 def history_links(origin: str, url: str, versions: Sequence[Version]) -> str:
     """Of a list that shows none of them."""
-    return memento_links(
-        Places(origin=origin, url=url),
-        first_s=versions[0].first_seen_s,
-        last_s=versions[-1].first_seen_s,
-        previous_s=None,
-        shown_s=None,
-        next_s=None,
-    )
+    first_s, last_s = versions[0].first_seen_s, versions[-1].first_seen_s
+    return memento_links(Places(origin=origin, url=url), first_s=first_s, last_s=last_s)
 
 
 def timemap_link(places: Places, moments: Sequence[int]) -> str:

@@ -39,8 +39,8 @@ class Request:
             self.query, keep_blank_values=True, errors="replace", max_num_fields=PARAMETERS_MAX, separator="&"
         )
 
-    def parameter(self, name: str, default: str = "") -> str:
-        return dict(reversed(self.parameters())).get(name, default)
+    def parameter(self, name: str) -> str:
+        return dict(reversed(self.parameters())).get(name, "")
 
 
 def query_of(pairs: Iterable[tuple[str, str]]) -> str:

@@ -52,12 +52,11 @@ def parse_moment(text: str) -> Moment | None:
     digits = text[: len(text) - len(text) % 2]
     try:
         from_s, to_s = _period(digits)
-        if len(digits) < 14:
-            return Moment(digits=digits, target_s=to_s, from_s=from_s, to_s=to_s)
-        day_s = from_s - from_s % DAY_S
-        return Moment(digits=digits, target_s=from_s, from_s=day_s, to_s=day_s + DAY_S - 1)
     except MalformedRecordError:
         return None
+    if len(digits) == 14:
+        return moment_at(from_s)
+    return Moment(digits=digits, target_s=to_s, from_s=from_s, to_s=to_s)
 
 
 def _period(digits: str) -> tuple[int, int]:

@@ -162,9 +162,9 @@ def _of_ring(catalogue: Catalogue, question: StreamQuestion, query: Query) -> St
     unfiltered = Query(key_from=query.key_from, key_to=query.key_to, from_s=query.from_s, to_s=query.to_s)
     stream = catalogue.stream(unfiltered, cursor, is_whole=question.form is Form.WARC)
     taken = _Taken(question, query)
-    is_full = any(taken.is_full_with(capture) for capture in stream)
-    following_ = stream.cursor.encode() if is_full else None
-    return StreamPart(captures=tuple(taken.captures), next=following_, skipped=stream.skipped)
+    is_full = any(map(taken.is_full_with, stream))
+    at = stream.cursor.encode() if is_full else None
+    return StreamPart(captures=tuple(taken.captures), next=at, skipped=stream.skipped)
 
 
 # -- a host -----------------------------------------------------------------------------------------------
@@ -207,6 +207,6 @@ def _of_host(catalogue: Catalogue, question: StreamQuestion, query: Query) -> St
     if place is not None and not any(start <= place.address < end for start, end in ranges):
         raise BadQuestionError("after: this token is from a stream of another host")
     taken = _Taken(question, query)
-    is_full = any(taken.is_full_with(capture) for capture in stream)
+    is_full = any(map(taken.is_full_with, stream))
     at = encode_place(stream.place) if is_full or stream.is_cut else None
     return StreamPart(captures=tuple(taken.captures), next=at, skipped=stream.skipped)
