@@ -149,13 +149,10 @@ def herodotus(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "herodotus", *arguments]
 
 
-def start(
-    home: Path, listen: str, http: str, join: str | None, *, virtual: int | None = None
-) -> subprocess.Popen[bytes]:
+def start(home: Path, listen: str, http: str, join: str | None) -> subprocess.Popen[bytes]:
     """A peer in its own session, so that Ctrl-C at our terminal does not reach it."""
     command = herodotus("run", "--home", str(home), "--listen", listen, "--http", http, "--quiet")
     command += ["--join", join] if join else []
-    command += ["--virtual", str(virtual)] if virtual else []
     with (home / "log" / "console.log").open("ab") as console:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True

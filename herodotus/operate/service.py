@@ -7,7 +7,6 @@ manager is told. Only --replace replaces or removes a unit that its owner change
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,10 +39,9 @@ class NotInstalled(NotFound):
         super().__init__(f"there is no {file}; `herodotus service install` makes it")
 
 
-def unit_file(name: str, environment: Mapping[str, str] | None = None) -> Path:
+def unit_file(name: str) -> Path:
     """Where the user manager looks: systemd.unit(5)."""
-    environment = os.environ if environment is None else environment
-    chosen = environment.get("XDG_CONFIG_HOME", "")
+    chosen = os.environ.get("XDG_CONFIG_HOME", "")
     folder = Path(chosen) if chosen.startswith("/") else Path.home() / ".config"
     return folder / "systemd" / "user" / f"{name}.service"
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from herodotus.core.errors import HomeInUse
@@ -23,8 +22,6 @@ NOT_FOUND = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveAccess:
-    folder: Path
-    """Of the home."""
     performer: Performer
     is_running: bool
     """Whether a running peer performs."""
@@ -44,7 +41,7 @@ def archive_access(
     if peer is not None:
         from herodotus.operate.remote_archive import read_from
 
-        yield ArchiveAccess(folder=frame.home.path, performer=partial(read_from, peer), is_running=True)
+        yield ArchiveAccess(performer=partial(read_from, peer), is_running=True)
         return
     charter = open_home(frame.home)
     if not gives_away:
@@ -63,7 +60,7 @@ def archive_access(
 
             files = archive_settings(effective.settings, charter, own_peer_id(frame.home)) if stores else None
             performer = performer_of(frame.home.path, files)
-        yield ArchiveAccess(folder=frame.home.path, performer=performer, is_running=is_running)
+        yield ArchiveAccess(performer=performer, is_running=is_running)
 
 
 def order_running_peer(frame: CommandFrame, order: CrawlControl) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from rich.console import Console
 from crawler.core.errors import CrawlWorldError
 from herodotus import __version__
 from herodotus.core.errors import HerodotusError, NotFound, WorldFailure
-from herodotus.home.folder import Home, HomeMissing, choose_home, running_on
+from herodotus.home.folder import Home, HomeMissing, Running, choose_home, running_on
 from herodotus.operate.cli import commands
 from herodotus.operate.cli.printing import escaped, print_json, print_line, say, say_text
 from herodotus.operate.logs import configure
@@ -76,14 +76,19 @@ class CommandFrame:
         for line in lines:
             print_line(line)
 
-    def running_pid(self) -> int:
-        """Of the peer that runs on the home."""
+    def running(self) -> Running:
+        """The peer that runs on the home."""
         if not self.home.exists():
             raise HomeMissing(self.home)
         running = running_on(self.home)
-        if running is None or not running.pid:
+        if running is None:
             raise NotRunning(self.home)
-        return running.pid
+        return running
+
+    def running_pid(self) -> int:
+        if not (pid := self.running().pid):
+            raise NotRunning(self.home)
+        return pid
 
     def effective(self, *flags: Layer) -> Effective:
         """The settings in force; without a home yet, the defaults and the environment."""

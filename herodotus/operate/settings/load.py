@@ -101,9 +101,8 @@ def environment_layer(environment: Mapping[str, str] | None = None) -> Layer:
             hint = nearest(variable, [*names, f"{ENVIRONMENT_PREFIX}PRESET"])
             key = shown_key(variable)
             raise SettingError(source="environment", key=key, problem="is not a setting", hint=hint)
-    layer = text_layer(texts)
     source = f"environment {ENVIRONMENT_PREFIX}PRESET"
-    return Layer(values=layer.values, sources=layer.sources, preset=preset, preset_source=source)
+    return replace(text_layer(texts), preset=preset, preset_source=source)
 
 
 def resolve(*layers: Layer) -> Effective:
@@ -112,15 +111,14 @@ def resolve(*layers: Layer) -> Effective:
     for layer in layers:
         if layer.preset is not None:
             preset, preset_source = layer.preset, layer.preset_source
-    values: dict[str, object] = {}
-    origins: dict[str, str] = {"preset": preset_source}
-    for section, kind in SECTIONS.items():
-        for name, one in fields_of(kind).items():
-            values[f"{section}.{name}"] = one.default
-            origins[f"{section}.{name}"] = "default"
-    for key, value in PRESETS[preset].items():
-        values[key] = value
-        origins[key] = f"preset {preset}"
+    values: dict[str, object] = {
+        f"{section}.{name}": one.default
+        for section, kind in SECTIONS.items()
+        for name, one in fields_of(kind).items()
+    }
+    origins = {"preset": preset_source, **dict.fromkeys(values, "default")}
+    values |= PRESETS[preset]
+    origins |= dict.fromkeys(PRESETS[preset], f"preset {preset}")
     for layer in layers:
         values |= layer.values
         origins |= layer.sources

@@ -27,6 +27,6 @@ def add_slice(frame: CommandFrame, folder: Path) -> None:
     with archive_access(frame) as access:
         if access.is_running:
             raise click.UsageError("stop the peer first: it has to open the slice")
-        archive = access.folder / "archive"
+        archive = frame.home.path / "archive"
         archive.mkdir(parents=True, exist_ok=True)
         say(f"{folder} is slice {added_slice(archive, folder)} of the archive")

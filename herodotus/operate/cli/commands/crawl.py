@@ -77,8 +77,6 @@ def crawl(
     /,
     urls: tuple[str, ...],
     resume: bool,
-    limit: int | None,
-    delay: float | None,
     **asked: Any,
 ) -> None:
     """Archive pages now; no ring is needed.
@@ -114,7 +112,7 @@ def crawl(
     os.umask(0o077)
     if frame.home.door.exists() and running_on(frame.home) is not None:
         source = click.get_current_context().get_parameter_source
-        options = {name for name in ("resume", "limit", "delay", *asked) if source(name) is not _DEFAULT}
+        options = {name for name in ("resume", *asked) if source(name) is not _DEFAULT}
         _hand_over(frame, charter, effective, urls, is_plain=not options)
         return
     step_back(effective.settings.budget.niceness)
@@ -122,9 +120,7 @@ def crawl(
     keep_imports_out_of_collections()
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)
-        order, asked_for = _order(
-            frame, charter, effective, urls, is_resumed=resume, limit=limit, delay=delay, **asked
-        )
+        order, asked_for = _order(frame, charter, effective, urls, is_resumed=resume, **asked)
         home = frame.home.path
         console = frame.console if frame.console.is_terminal and frame.loudness >= 0 else None
 

@@ -57,7 +57,7 @@ def export(
             raise click.UsageError(
                 "a running peer writes files, not your stdout: name a file, or stop the peer"
             )
-        report = _export_to_stdout(archive.folder, order) if is_to_stdout else archive.perform(order).facts
+        report = _export_to_stdout(frame.home.path, order) if is_to_stdout else archive.perform(order).facts
     if not is_to_stdout:
         frame.show(report)
     if not report["captures"] and not report["skipped"]:

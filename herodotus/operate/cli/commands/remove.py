@@ -69,7 +69,7 @@ def remove(
         if forget:
             say(f"{len(urls) + len(hosts) - len(report['unknown'])} may be archived again")
             return
-        _forget_seeds(archive.folder, Removals.of(hosts=hosts, urls=urls))
+        _forget_seeds(frame.home.path, Removals.of(hosts=hosts, urls=urls))
     rewritten = f", {report['rewritten']} files rewritten" if erase else ""
     say(f"{report['captures']} captures of {report['addresses']} addresses deleted{rewritten}")
 

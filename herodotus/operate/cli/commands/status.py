@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import click
 
-from herodotus.home.folder import Home, HomeMissing, running_on
+from herodotus.home.folder import Home
 from herodotus.home.log_tail import log_tail
-from herodotus.operate.cli.frame import CommandFrame, NotRunning, framed, main
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import print_text
 from herodotus.operate.cli.status_text import harmless, status_lines
 from herodotus.operate.http_questions import NoAnswer, ask
@@ -46,11 +46,7 @@ def status(frame: CommandFrame, peer: str | None, watch: bool) -> None:
 
 
 def _running_address(frame: CommandFrame) -> str:
-    if not frame.home.exists():
-        raise HomeMissing(frame.home)
-    running = running_on(frame.home)
-    if running is None:
-        raise NotRunning(frame.home)
+    running = frame.running()
     if not running.http:
         raise NoAnswer(str(frame.home.path), f"process {running.pid} is still starting")
     return running.http
