@@ -79,8 +79,10 @@ class Gossip:
         self._pulls: deque[tuple[Contact, int]] = deque()
         self._pulling = 0
         self._deaths: deque[tuple[float, PeerKey]] = deque()
+        self._takes_part = False  # not before we are a member
 
     def start(self, now: float) -> None:
+        self._takes_part = True
         self._thrift.start(now)
         self._host.at(now + self._host.random.uniform(0, self._digest_period()), self._compare)
         self._host.at(now + self._host.jittered(self._host.rules.graveyard_s), self._visit_grave)
@@ -127,7 +129,9 @@ class Gossip:
             fault = "forged"
         elif fault is None and record.previous == self._host.me.peer:
             fault = "rotate our own key"  # an operator did so elsewhere: nobody will listen to us any more
-        if fault == "position taken" and self._host.notary.is_record_signed(signed):
+        # Before we are a member the place is not ours to defend: a member that heard of our claim would give way to us,
+        # while we give way to it.
+        if fault == "position taken" and self._takes_part and self._host.notary.is_record_signed(signed):
             self.contests.begin(signed, now)
         if fault is not None:
             self._host.counts[f"records {fault}"] += 1

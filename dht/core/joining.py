@@ -65,7 +65,7 @@ class Joining:
         if self.is_over:
             return
         assert len(answers) <= asked, "each question is answered once"
-        node, holder = self._waiting[0], found.holders[0] if found.holders else None
+        node, holder = self._waiting[0], found.holders[0] if found.says_so else None
         if (
             holder is not None
             and holder.position == node.contact.position
@@ -78,6 +78,11 @@ class Joining:
             return
         owners = [answer.holders[0] for answer in answers if answer.holders]
         self._silent_rounds = 0 if owners else self._silent_rounds + 1
+        if any(owner.position == node.contact.position for owner in owners):
+            # Another peer is said to be there, and does not say so itself: it has just come, or it moved and is still
+            # remembered. Soon it is known which.
+            self._again(now)
+            return
         agree = len(owners) == asked and len(set(owners)) == 1
         if not owners or not (agree or self._round > bounds.JOIN_AGREE_ROUNDS):
             self._again(now)

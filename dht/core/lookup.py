@@ -42,6 +42,8 @@ class LookupResult(NamedTuple):
     holders: tuple[Contact, ...]
     hops: int
     timeouts: int
+    says_so: bool = False
+    """The first of them claims the key itself; else it only knows nobody nearer."""
 
 
 class Guide(Protocol):
@@ -76,6 +78,7 @@ class Lookup:
         self._owners: dict[Contact, tuple[Contact, ...]] = {}  # claimed owner -> the holders from it on
         self._stations: set[Contact] = set()
         self._answered: set[Contact] = set()
+        self._say_so: set[Contact] = set()
         self._verified: set[Contact] = set()  # owners that said so, or know nobody between the key and them
         self._silent: set[Contact] = set()
         self._stated: set[Contact] = set()
@@ -222,6 +225,7 @@ class Lookup:
         owner = reply.holders[0]
         self._answered.add(owner)
         self._verified.add(owner)
+        self._say_so.add(owner)
         self.claim(reply.holders)
         rival = None if self._is_newcomer else self._guide.guess_owner(self.key)
         if (
@@ -286,4 +290,5 @@ class Lookup:
         assert not self._is_over, "a lookup ends once"
         self._is_over = True
         living = tuple(c for c in holders if c not in self._silent)
-        self._done(LookupResult(living, self.hops, self.timeouts), now)
+        says_so = bool(living) and living[0] in self._say_so
+        self._done(LookupResult(living, self.hops, self.timeouts, says_so=says_so), now)

@@ -208,6 +208,9 @@ class VirtualNode:
         if reply is None:
             self._ping_all(rest, now)
             self._ask_next(self._who_is_left(rest), now)
+        elif self._has_moved(target):
+            self._pass_over(target, now)
+            self._ask_next(self._who_is_left(rest), now)
         elif (
             isinstance(reply, (NeighbourState, Unchanged))
             and (back := self._is_back_before(target)) is not None
@@ -374,7 +377,8 @@ class VirtualNode:
     def _predecessor_pinged(self, present: Contact, source: Contact, reply: Reply | None, now: float) -> None:
         if not self.is_busy:
             return
-        if (reply is None or isinstance(reply, NotMember)) and self.predecessor is present:
+        is_gone = reply is None or isinstance(reply, NotMember) or self._has_moved(present)
+        if is_gone and self.predecessor is present:
             self._set_predecessor(source, now)
         self._finish(now, self._period(now))
 
@@ -430,6 +434,13 @@ class VirtualNode:
     def _forgive(self, position: Key, now: float) -> None:
         if self._passed_over.get(position, now + 1) <= now:
             del self._passed_over[position]
+
+    def _has_moved(self, contact: Contact) -> bool:
+        """It answers, but sits elsewhere by now: a peer that takes another slot keeps its address and key."""
+        present = self._table.at(contact.position)
+        if present is None:
+            return contact.peer in self._table.records
+        return present.peer != contact.peer
 
     def _is_passed(self, contact: Contact) -> bool:
         return bool(self._passed_over) and contact.position in self._passed_over
