@@ -8,6 +8,7 @@ from herodotus.store.committer import Bell, current_bell
 from herodotus.store.deletion import as_warc
 from herodotus.store.disk import free_bytes_at
 from herodotus.store.faces import (
+    Around,
     Broken,
     Catalogue,
     ContainerFacts,
@@ -25,7 +26,7 @@ from herodotus.store.home_archive import HomeArchive, StoreWorld
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.members import MEMBER_BYTES_MAX
 from herodotus.store.performer import export_to, history_as_json, perform
-from herodotus.store.reader import Around, Version
+from herodotus.store.reader import Version
 from herodotus.store.settings import ArchiveSettings, archive_settings
 from herodotus.store.slices import LocalStorage, add_slice, archive_at
 from herodotus.store.store import Acknowledge, DiskStore, Page, Stored, open_store

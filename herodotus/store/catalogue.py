@@ -4,19 +4,24 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from herodotus.core.captures import position_of
-from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, url_prefix
+from herodotus.core.index_rows import (
+    CAPTURE,
+    KEY_BYTES,
+    VISITS,
+    after,
+    decode_visits,
+    family_key,
+    time_of,
+    url_prefix,
+)
 from herodotus.store.engine import Archive
-from herodotus.store.faces import ContainerFacts
+from herodotus.store.faces import Around, ContainerFacts
 from herodotus.store.members import scan_members
 from herodotus.store.reader import (
     HISTORY_MAX,
-    Around,
     Reader,
     Version,
     addresses,
-    around,
-    before_s,
-    last_visit_s,
 )
 from herodotus.store.stored_records import MemberCache, StoredCapture
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
@@ -61,13 +66,30 @@ class ArchiveCatalogue:
     # -- one URL ------------------------------------------------------------------------------------------
 
     def around(self, url: str, moment_s: int) -> Around | None:
-        return around(self._archive, url, moment_s)
+        # A long history costs four steps, not a walk; nothing is read from the archive's files.
+        index, prefix = self._archive.index, url_prefix(position_of(url))
+        end = after(prefix)
+        first = next(index.scan(prefix, end), None)
+        if first is None:
+            return None
+        split = prefix + moment_s.to_bytes(4, "big") + b"\xff" * 4
+        before, following = index.last_before(prefix, split), next(index.scan(split, end), None)
+        last = before if following is None else index.last_before(prefix, end)
+        return Around(
+            first_s=time_of(first[0]),
+            last_s=time_of((last or following or first)[0]),
+            before_s=None if before is None else time_of(before[0]),
+            after_s=None if following is None else time_of(following[0]),
+        )
 
     def before_s(self, url: str, time_s: int) -> int | None:
-        return before_s(self._archive, url, time_s)
+        key = self._archive.version_at(url, time_s - 1) if time_s else None
+        return None if key is None else time_of(key)
 
     def last_visit_s(self, url: str, time_s: int) -> int | None:
-        return last_visit_s(self._archive, url, time_s)
+        key = self._archive.version_at(url, time_s)
+        data = None if key is None else self._archive.index.get(family_key(VISITS, key))
+        return None if data is None else decode_visits(data).last_s
 
     def digests_at(self, url: str, time_s: int) -> set[bytes]:
         prefix = url_prefix(position_of(url)) + time_s.to_bytes(4, "big")

@@ -15,7 +15,7 @@ from herodotus.core.bundles import Visit
 from herodotus.core.captures import CaptureId, Deposit, Mode
 from herodotus.core.signatures import Proof
 from herodotus.store.intake import StoreOutcome
-from herodotus.store.reader import Around, Version
+from herodotus.store.reader import Version
 from herodotus.store.store import STREAM_PAGE, Acknowledge, Page, Stored
 from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
@@ -194,6 +194,16 @@ class Holdings(Protocol):
     async def compact(self) -> None:
         """Rewrite segments of which a good part went."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """Seconds; `before` is the newest capture not newer than the moment, `after` the oldest that is newer."""
+
+    first_s: int
+    last_s: int
+    before_s: int | None
+    after_s: int | None
 
 
 class VersionEntry(Protocol):

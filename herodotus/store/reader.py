@@ -1,8 +1,6 @@
 """Which captures of a URL does the archive hold, and how is one read? Every read checks.
 
-Which captures of a URL lie around a moment, and which addresses lie around a URL? From the index alone.
-
-A long history costs four steps, not a walk; nothing is read from the archive's files.
+Which addresses lie around a URL is known from the index alone.
 """
 
 from collections.abc import Container, Iterator
@@ -264,50 +262,6 @@ class Reader:
 
     def _note(self, place: FilePlace, error: Exception) -> None:
         self._archive.note_damage(place.file, place.offset, str(error))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """Seconds; `before` is the newest capture not newer than the moment, `after` the oldest that is newer."""
-
-    first_s: int
-    last_s: int
-    before_s: int | None
-    after_s: int | None
-
-
-def around(archive: Archive, url: str, moment_s: int) -> Around | None:
-    """None: there is no capture of the URL."""
-    prefix = url_prefix(position_of(url))
-    end = after(prefix)
-    first = next(archive.index.scan(prefix, end), None)
-    if first is None:
-        return None
-    split = prefix + moment_s.to_bytes(4, "big") + b"\xff" * 4
-    before = archive.index.last_before(prefix, split)
-    following = next(archive.index.scan(split, end), None)
-    last = before if following is None else archive.index.last_before(prefix, end)
-    return Around(
-        first_s=time_of(first[0]),
-        last_s=time_of((last or following or first)[0]),
-        before_s=None if before is None else time_of(before[0]),
-        after_s=None if following is None else time_of(following[0]),
-    )
-
-
-def before_s(archive: Archive, url: str, time_s: int) -> int | None:
-    """The second of the newest capture that is older."""
-    prefix = url_prefix(position_of(url))
-    found = archive.index.last_before(prefix, prefix + time_s.to_bytes(4, "big"))
-    return None if found is None else time_of(found[0])
-
-
-def last_visit_s(archive: Archive, url: str, time_s: int) -> int | None:
-    """When the version of that second was last found unchanged."""
-    prefix = url_prefix(position_of(url))
-    found = archive.index.last_before(prefix, prefix + time_s.to_bytes(4, "big") + b"\xff" * 4)
-    data = None if found is None else archive.index.get(family_key(VISITS, found[0]))
-    return None if data is None else decode_visits(data).last_s
 
 
 def site_ranges(host: str, *, with_subdomains: bool = True) -> list[tuple[bytes, bytes]]:

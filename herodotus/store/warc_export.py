@@ -160,7 +160,7 @@ class _Export:
             self._originals[capture.id.digest] = own
             if len(self._originals) > ORIGINALS_MAX:
                 self._originals.popitem(last=False)
-        digest = capture.record.get("WARC-Payload-Digest")
+        digest = capture.sha1
         self._version = _Version(
             url=capture.url, time_s=capture.time_s, original=original or own, digest=digest
         )

@@ -333,7 +333,7 @@ def _without_url(record: WarcRecord) -> Iterator[tuple[str, str]]:
 def _as_written_elsewhere(capture: StoredCapture, stated: str | None) -> WarcRecord:
     """Whole, also where another record of ours has the body; under the digest that the revisit has for it."""
     written = capture.record
-    digest = stated if stated in _names_of_payload(capture) else written.get("WARC-Payload-Digest")
+    digest = stated if stated in _names_of_payload(capture) else capture.sha1
     fields = [
         ("WARC-Type", "resource" if written.kind == "resource" else "response"),
         ("WARC-Record-ID", written.record_id),
@@ -392,7 +392,7 @@ async def _version(
 
 def _names_of_payload(capture: StoredCapture) -> tuple[str | None, ...]:
     return (
-        capture.record.get("WARC-Payload-Digest"),
+        capture.sha1,
         capture.record.get(FOREIGN_DIGEST),
         sha1_label(hashlib.sha1(capture.body, usedforsecurity=False).digest()),
         f"sha256:{capture.id.digest.hex()}",

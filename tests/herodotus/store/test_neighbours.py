@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from herodotus.core.bundles import Visit
 from herodotus.core.index_rows import ADDRESS, address_key, after, url_of_address
-from herodotus.store.reader import Around, addresses, around, before_s, last_visit_s
+from herodotus.store.catalogue import ArchiveCatalogue
+from herodotus.store.faces import Around
+from herodotus.store.reader import addresses
 from tests.herodotus.store.making import DAY_S, NOW_S, note_visits, open_on, page, store
 from tests.herodotus.store.memory_store import MemoryIndex
 
@@ -18,19 +20,20 @@ URL = "http://example.org/"
 def test_captures_are_found_on_both_sides_of_a_moment(tmp_path: Path) -> None:
     archive = open_on(tmp_path)
     store(archive, *(page(URL, NOW_S + n * DAY_S, b"day %d" % n) for n in range(4)))
+    catalogue = ArchiveCatalogue(archive)
     first, last = NOW_S, NOW_S + 3 * DAY_S
-    assert around(archive, URL, NOW_S + DAY_S + 5) == Around(
+    assert catalogue.around(URL, NOW_S + DAY_S + 5) == Around(
         first_s=first, last_s=last, before_s=NOW_S + DAY_S, after_s=NOW_S + 2 * DAY_S
     )
-    assert around(archive, URL, 0) == Around(first_s=first, last_s=last, before_s=None, after_s=first)
-    assert around(archive, URL, 2**32 - 1) == Around(first_s=first, last_s=last, before_s=last, after_s=None)
-    exact = around(archive, URL, NOW_S + DAY_S)
+    assert catalogue.around(URL, 0) == Around(first_s=first, last_s=last, before_s=None, after_s=first)
+    assert catalogue.around(URL, 2**32 - 1) == Around(first_s=first, last_s=last, before_s=last, after_s=None)
+    exact = catalogue.around(URL, NOW_S + DAY_S)
     assert exact is not None
     assert exact.before_s == NOW_S + DAY_S
-    assert around(archive, "http://example.org/other", NOW_S) is None
-    assert before_s(archive, URL, NOW_S + DAY_S) == NOW_S
-    assert before_s(archive, URL, NOW_S + DAY_S + 1) == NOW_S + DAY_S
-    assert before_s(archive, URL, NOW_S) is None
+    assert catalogue.around("http://example.org/other", NOW_S) is None
+    assert catalogue.before_s(URL, NOW_S + DAY_S) == NOW_S
+    assert catalogue.before_s(URL, NOW_S + DAY_S + 1) == NOW_S + DAY_S
+    assert catalogue.before_s(URL, NOW_S) is None
     archive.close()
 
 
@@ -38,8 +41,9 @@ def test_the_last_visit_is_that_of_the_version(tmp_path: Path) -> None:
     archive = open_on(tmp_path)
     store(archive, page(URL, NOW_S, b"one"), page(URL, NOW_S + DAY_S, b"two"))
     note_visits(archive, Visit(url=URL, time_s=NOW_S + 3 * DAY_S, status=304))
-    assert last_visit_s(archive, URL, NOW_S) is None
-    assert last_visit_s(archive, URL, NOW_S + DAY_S) == NOW_S + 3 * DAY_S
+    catalogue = ArchiveCatalogue(archive)
+    assert catalogue.last_visit_s(URL, NOW_S) is None
+    assert catalogue.last_visit_s(URL, NOW_S + DAY_S) == NOW_S + 3 * DAY_S
     archive.close()
 
 
