@@ -86,20 +86,14 @@ class SimulatedLine:
         await anyio.lowlevel.checkpoint()
         self.hang_up()
 
-    def hang_up(self) -> None:
+    def hang_up(self, *, is_silent: bool = False) -> None:
+        """`is_silent`: the machine is gone, and the other end hears nothing of it."""
         if self._is_closed:
             return
         self._is_closed = True
         self._lines.forget(self)
-        self._lines.end(self._out)
-        self._into.is_ended = True
-        self._into.tell()
-        self._out.tell()
-
-    def fall_silent(self) -> None:
-        """The machine is gone: the other end hears nothing of it."""
-        self._is_closed = True
-        self._lines.forget(self)
+        if not is_silent:
+            self._lines.end(self._out)
         self._into.is_ended = True
         self._into.tell()
         self._out.tell()
@@ -185,23 +179,24 @@ class Lines:
         if port is not None:
             port.close()
         for line in [line for line in self._open if line.hosts[0] == host]:
-            if is_silent:
-                line.fall_silent()
-            else:
-                line.hang_up()
+            line.hang_up(is_silent=is_silent)
 
-    async def dial(self, caller: WorldHost, address: Address) -> SimulatedLine:
-        """Raises OSError where nobody answers there; waits as long as the caller likes where nothing gets through."""
-        world = self._carrier.world
-        self.dialled += 1
-        await anyio.sleep(self._delay_s(caller.number, caller.number))
-        called = next((host for host in world.hosts if host.address == address), None)
+    async def reach(self, caller: WorldHost, ip: str) -> WorldHost:
+        """The host of that address; waits as long as the caller likes where nothing gets through."""
+        called = next((host for host in self._carrier.world.hosts if host.address[0] == ip), None)
         if called is None or not called.is_up or not self._gets_through(caller.number, called.number):
             await anyio.sleep_forever()
         assert called is not None
+        return called
+
+    async def dial(self, caller: WorldHost, address: Address) -> SimulatedLine:
+        """Raises OSError where nobody answers there; waits as long as the caller likes where nothing gets through."""
+        self.dialled += 1
+        await anyio.sleep(self._delay_s(caller.number, caller.number))
+        called = await self.reach(caller, address[0])
         await anyio.sleep(3 * self._delay_s(caller.number, called.number))  # TCP's and TLS's crossings
         port = self._ports.get(called.number)
-        if port is None:
+        if port is None or called.address != address:
             raise OSError("connection refused")
         out, back = _Way(caller.number, called.number), _Way(called.number, caller.number)
         ours, theirs = SimulatedLine(self, out, back, port.key), SimulatedLine(self, back, out, None)

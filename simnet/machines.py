@@ -321,14 +321,7 @@ class SimulatedRelay:
 
     async def _fetched(self, address: str, request: Request) -> Answer | None:
         world = self._around.carrier.world
-        called = next((host for host in world.hosts if host.address[0] == address), None)
-        if (
-            called is None
-            or not called.is_up
-            or not world.network.can_reach(self._host.number, called.number)
-        ):
-            await anyio.sleep_forever()
-        assert called is not None
+        called = await self._around.lines.reach(self._host, address)
         await anyio.sleep(2 * world.network.latency.seconds(self._host.number, called.number, self._chance))
         portal = self._around.portals.get(address)
         if portal is None:

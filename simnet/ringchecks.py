@@ -23,6 +23,7 @@ from dht.core.machine import RingMachine
 from dht.core.messages import Message, NeighbourState, Notify, Unchanged
 from dht.core.records import Contact, PeerRecord
 from dht.core.ring import VirtualNode, merged
+from dht.core.rules import RingRules
 from simnet.rings import ListOnItsWay, WatchedRing, how_right, ring_of
 
 
@@ -230,9 +231,7 @@ class RingChecker:
 
     def becomes_ideal(self) -> float:
         """I7, to be asked after the faults have stopped.  Gives the virtual seconds it took."""
-        count = max(len(ring_of(self.world)), 2)
-        rules, start = self.world.rules, self.world.now
-        bound_s = 10 * (rules.stabilize_s + log2(count) * rules.digest_s)
+        start, bound_s = self.world.now, ideal_within_s(self.world.rules, len(ring_of(self.world)))
         while self.world.now - start < bound_s:
             self.world.run(5)
             if how_right(self.world) == (1, 1):
@@ -250,6 +249,11 @@ class RingChecker:
             if all(member.peer in table.records for table in tables for member in members):
                 return self.world.now - start
         raise InvariantBrokenError("I7", f"after {bound_s:.0f} s of peace some are unknown to others")
+
+
+def ideal_within_s(rules: RingRules, members: int) -> float:
+    """I7: within so much virtual time of peace the ring is ideal."""
+    return 10 * (rules.stabilize_s + log2(max(members, 2)) * rules.digest_s)
 
 
 def _passed_over(

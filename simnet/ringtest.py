@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from dht.core.machine import RingMachine
 from dht.core.rules import RingRules
+from simnet.ringchecks import ideal_within_s
 from simnet.ringprogram import SimulatedRing
-from simnet.ringwatch import RingHeals, RingIsSound, bound_s
+from simnet.ringwatch import RingHeals, RingIsSound
 from simnet.world.faults import Fault, apply_fault
 from simnet.world.latency import Latency
 from simnet.world.network import LineQuality
@@ -56,7 +57,7 @@ class RingUnderTest:
         """All trouble ends; gives the seconds until every list is right, and raises where that never comes."""
         self.strike("settle")
         heals = RingHeals(self.ring, peers=self.peers, peace_at_s=self.world.now)
-        until_s = self.world.now + bound_s(self.ring, self.peers)
+        until_s = self.world.now + ideal_within_s(self.ring.rules, self.peers)
         while not heals.is_done and self.world.now < until_s:
             self.world.run_until(self.world.now + 10.0, [self._sound, heals])
         self.world.conclude([self._sound, heals])

@@ -5,7 +5,6 @@ for large rings; a checker's name says which it makes.
 """
 
 from collections import Counter
-from math import log2
 
 from dht.core.effects import LookupDone
 from dht.core.ids import Key
@@ -13,7 +12,7 @@ from dht.core.machine import RingMachine
 from dht.core.messages import Message
 from dht.core.records import Contact
 from dht.core.ring import VirtualNode
-from simnet.ringchecks import InvariantBrokenError, RingChecker
+from simnet.ringchecks import InvariantBrokenError, RingChecker, ideal_within_s
 from simnet.ringprogram import RingProgram, SimulatedRing
 from simnet.rings import how_right, owner_in, ring_of
 from simnet.world.world import Silent, World
@@ -74,11 +73,6 @@ def _asked(*, is_small: bool, is_whole: bool) -> str:
     return f"ring {'I1, ' if is_whole else ''}I3-I5, I6 of own records"
 
 
-def bound_s(ring: SimulatedRing, peers: int) -> float:
-    """I7: within so much virtual time of peace the ring is ideal."""
-    return 10 * (ring.rules.stabilize_s + log2(max(peers, 2)) * ring.rules.digest_s)
-
-
 class RingHeals:
     """I7: after the faults stop at `peace_at_s`, every list becomes right, and all peers that are up are members."""
 
@@ -87,7 +81,7 @@ class RingHeals:
     def __init__(self, ring: SimulatedRing, *, peers: int, peace_at_s: float) -> None:
         self._ring, self._peace_at_s = ring, peace_at_s
         self._look_at_s = peace_at_s
-        self._deadline_s = peace_at_s + bound_s(ring, peers)
+        self._deadline_s = peace_at_s + ideal_within_s(ring.rules, peers)
         self.first_s = self.ideal_s = -1.0
 
     @property

@@ -11,9 +11,10 @@ from dht.core.ids import KEY_BYTES, Key, PeerKey
 from dht.core.messages import Message
 from dht.core.records import Contact
 from dht.core.rules import RingRules
+from simnet.ringchecks import ideal_within_s
 from simnet.ringprogram import SimulatedRing
 from simnet.rings import NETWORK, owner_in, peer_number, twisted
-from simnet.ringwatch import Lookups, MostAreFound, RingHeals, RingIsSound, bound_s, health
+from simnet.ringwatch import Lookups, MostAreFound, RingHeals, RingIsSound, health
 from simnet.runs import ScenarioRun, SimnetError
 from simnet.scenarios import scenario
 from simnet.world.faults import Fault, fault_kind
@@ -39,7 +40,7 @@ def watch(run: ScenarioRun, ring: SimulatedRing, peace_at_s: float, *, is_whole:
     sound = RingIsSound(ring, peers=run.peers, is_whole=is_whole)
     run.check(sound, heals)
     if run.options.days is None:
-        run.seconds = peace_at_s + bound_s(ring, run.peers)
+        run.seconds = peace_at_s + ideal_within_s(ring.rules, run.peers)
     elif run.seconds <= peace_at_s:
         raise SimnetError(
             f"--days {run.options.days:g} is over after {run.seconds:,.0f} s, "
@@ -67,7 +68,7 @@ def quiet(run: ScenarioRun) -> None:
     for_s = run.setting("for_s", run.seconds, low=1.0)
     ring = ring_in(run)
     ring.found(run.peers)
-    run.seconds = for_s + bound_s(ring, run.peers)
+    run.seconds = for_s + ideal_within_s(ring.rules, run.peers)
     watch(run, ring, for_s, is_whole=True)  # it began ideal: is it still ideal after the quiet?
     run.plan([])
 
