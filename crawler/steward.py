@@ -9,6 +9,8 @@ pages are missing.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from cachetools import FIFOCache
+
 from crawler.clocks import loop_clock
 from crawler.core.capture import Capture, Decoded, FetchOutcome, Truncation, decoded
 from crawler.core.errors import FetchError, ForbiddenAddressError, UnresolvableError
@@ -57,7 +59,8 @@ class LocalSteward:
         self._wall_clock = wall_clock
         self._sink = sink
         self._opted_out = opted_out or OptOutList()
-        self._searches: dict[Origin, _Search] = {}  # of origins being crawled that wait for a permission
+        self._searches = FIFOCache[Origin, _Search](SEARCHES_KEPT_MAX)
+        """Of origins being crawled that wait for a permission."""
 
     async def rules(self, origin: Origin) -> RobotsRules | Wait:
         known = self.core.rules(origin, self._now())
@@ -68,7 +71,7 @@ class LocalSteward:
             address = await self._fetcher.address_of(host_of(search.url))
             lease = address if isinstance(address, Wait) else await self.lease(origin_of(search.url), address)
             if isinstance(lease, Wait):
-                self._keep(origin, search)
+                self._searches[origin] = search
                 return lease
             report = _NOT_ASKED
             try:
@@ -78,15 +81,10 @@ class LocalSteward:
             finally:
                 again_at = await self.give_back(lease, report)
             if search.rules is None and search.has_failed:
-                self._keep(origin, search)
+                self._searches[origin] = search
                 until = max(again_at, self._now() + self.core.robots_second_try_s)
                 return Wait(until=until, reason="robots.txt is asked for again")
         return search.rules
-
-    def _keep(self, origin: Origin, search: _Search) -> None:
-        if len(self._searches) >= SEARCHES_KEPT_MAX:
-            del self._searches[next(iter(self._searches))]
-        self._searches[origin] = search
 
     async def _ask(self, search: _Search) -> tuple[_Search, OriginReport]:
         """One request further."""

@@ -21,7 +21,7 @@ from email.utils import parsedate_to_datetime
 from typing import Self
 
 from crawler.core.robots import RobotsRules
-from crawler.core.urls import Origin, canonical, host_of
+from crawler.core.urls import Origin, canonical, host_of, is_below
 
 ORIGINS_MAX = 200_000
 """About 100 MB of states; above it those are forgotten that are at rest, which costs them nothing."""
@@ -259,8 +259,7 @@ class OptOutList:
         return cls(frozenset(host_of(canonical(f"http://{name}/")).strip(".") for name in plain if name))
 
     def covers(self, host: str) -> bool:
-        labels = host.rstrip(".").split(".")
-        return bool(self.hosts) and any(".".join(labels[i:]) in self.hosts for i in range(len(labels)))
+        return bool(self.hosts) and is_below(host.rstrip("."), self.hosts)
 
 
 LIFE_MIN_S, LIFE_MAX_S = 2.0, 60.0

@@ -12,7 +12,7 @@ from enum import Enum
 
 from crawler.core.link import LinkKind
 from crawler.core.politeness import OptOutList
-from crawler.core.urls import STANDARD, UrlRules, host_of, target_of
+from crawler.core.urls import STANDARD, UrlRules, host_of, is_below, target_of
 
 NOBODY_OPTED_OUT = OptOutList()
 SEGMENTS_MAX = 20
@@ -88,7 +88,7 @@ class Territory:
     def holds(self, url: str, host: str) -> bool:
         if not self.domains and not self.prefixes:
             return True
-        return _is_below(host, self.domains) or url.startswith(self.prefixes)
+        return is_below(host, self.domains) or url.startswith(self.prefixes)
 
 
 THE_WHOLE_WEB = Territory()
@@ -167,16 +167,11 @@ class CrawlScope:
         if self.kind is ScopeKind.ANY:
             return True
         if self.kind is ScopeKind.DOMAIN:
-            return _is_below(host, self.hosts)
+            return is_below(host, self.hosts)
         return host in self.hosts
 
     def _holds(self, url: str, host: str) -> bool:
         return self.holds_host(host) and (self.kind is not ScopeKind.PREFIX or url.startswith(self.prefixes))
-
-
-def _is_below(host: str, domains: frozenset[str]) -> bool:
-    labels = host.split(".")
-    return any(".".join(labels[at:]) in domains for at in range(len(labels)))
 
 
 def trap_reason(url: str, *, year: int) -> str | None:

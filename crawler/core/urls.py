@@ -208,6 +208,12 @@ def host_of(url: str) -> str:
     return authority.partition(":")[0]
 
 
+def is_below(host: str, domains: frozenset[str]) -> bool:
+    """Is it one of them, or a subdomain of one?"""
+    labels = host.split(".")
+    return any(".".join(labels[at:]) in domains for at in range(len(labels)))
+
+
 def target_of(url: str) -> str:
     """What the request line asks for: path and query of a canonical URL."""
     return url[_path_at(url) :]

@@ -10,14 +10,13 @@ Which peers are not called for a while? Those that did not answer. Each further 
 A walk visits the ring again and again. It must not wait for a silent peer until the deadline each time.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from cachetools import FIFOCache
+from cachetools import FIFOCache, LRUCache
 
-from dht.core.limits import Rate
+from dht.core.limits import Bucket, Rate
 
 SENDERS_MAX: Final = 4_096
 LINKS_RATE: Final = Rate(per_second=500, burst=100_000)
@@ -34,11 +33,9 @@ IGNORED_S: Final = 86_400.0
 
 @dataclass(slots=True)
 class _Sender:
-    tokens: float
-    then: float
+    budget: Bucket
     links: int = 0
     rubbish: float = 0.0
-    taken: int = 0
     slowed_s: float = 0.0
     closed_until: float = 0.0
     is_ignored: bool = False
@@ -51,9 +48,8 @@ class NotNow:
 
 
 class Senders:
-    def __init__(self, rate: Rate = LINKS_RATE) -> None:
-        self._rate = rate
-        self._known: OrderedDict[bytes, _Sender] = OrderedDict()
+    def __init__(self) -> None:
+        self._known: LRUCache[bytes, _Sender] = LRUCache(SENDERS_MAX)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -64,16 +60,14 @@ class Senders:
         if now < sender.closed_until:
             reason = "ignored" if sender.is_ignored else "slow down"
             return NotNow(reason, sender.closed_until - now)
-        if sender.tokens < 0:
-            return NotNow("busy", -sender.tokens / self._rate.per_second)
-        return None
+        debt_s = sender.budget.wait_s(now, 0.0)
+        return NotNow("busy", debt_s) if debt_s else None
 
     def sent(self, peer: bytes, now: float, *, links: int, strays: int, rubbish: int) -> None:
         """Note a sender's batch. One batch may overdraw the budget; the sender then waits until it is paid back."""
         sender = self._of(peer, now)
-        sender.tokens -= links
+        sender.budget.spend(now, links)
         sender.links += links
-        sender.taken += links - strays - rubbish
         sender.rubbish += rubbish + STRAY_WEIGHT * strays
         if sender.links >= FIRST_JUDGED:
             self._judge(sender, now)
@@ -102,14 +96,7 @@ class Senders:
     def _of(self, peer: bytes, now: float) -> _Sender:
         sender = self._known.get(peer)
         if sender is None:
-            sender = self._known[peer] = _Sender(self._rate.burst, now)
-            if len(self._known) > SENDERS_MAX:
-                self._known.popitem(last=False)
-            return sender
-        self._known.move_to_end(peer)
-        passed_s = max(0.0, now - sender.then)
-        sender.tokens = min(sender.tokens + passed_s * self._rate.per_second, self._rate.burst)
-        sender.then = max(sender.then, now)
+            sender = self._known[peer] = _Sender(Bucket(LINKS_RATE, now))
         return sender
 
 

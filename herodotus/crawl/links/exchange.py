@@ -138,7 +138,8 @@ class Exchange:
     def came(self, deposit: Deposit, signer: PeerKey) -> None:
         """Another peer's capture, which the archive did not have."""
         opened, length_s = self._open, self._parts.day_length_s
-        if opened is None or not opened.crawl.takes_links or self._parts.fetches_all:
+        is_drawn_from = self._parts.cross_fetch_share and not self._parts.fetches_all
+        if opened is None or not opened.crawl.takes_links or not is_drawn_from:
             return
         starts = self._parts.wall_clock() - opened.crawl.seconds_of_today
         with _while_crawling():

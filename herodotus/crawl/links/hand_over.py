@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Final
 
 import anyio
+from cachetools import FIFOCache
 
 from crawler.core.link import Link
 from crawler.core.rows import Batch, Rows
@@ -76,7 +77,7 @@ class HandingOver:
         self._before: Table | None = None  # when we last looked
         self._answered: set[PeerKey] = set()
         """Peers with an answer under way."""
-        self._poor: dict[PeerKey, None] = {}
+        self._poor = FIFOCache[PeerKey, None](POOR_MAX)
         """Those who told rubbish, or had no end: they are asked last."""
         self.learned = 0
 
@@ -167,14 +168,9 @@ class HandingOver:
                 logger.warning(
                     "malformed answer about known URLs peer=%s error=%s", contact.peer.hex()[:16], error
                 )
-                self._note_poor(contact.peer)
+                self._poor[contact.peer] = None
                 return False  # others are asked next time: meanwhile the ring may have changed
         return is_all
-
-    def _note_poor(self, peer: PeerKey) -> None:
-        if len(self._poor) >= POOR_MAX:
-            del self._poor[next(iter(self._poor))]
-        self._poor[peer] = None
 
     async def _ask(self, contact: Contact, arc: Arc) -> bool:
         """Whether it knew all."""

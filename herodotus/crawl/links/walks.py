@@ -56,12 +56,7 @@ class WalkReport:
     left: int = 0
     acknowledged: int = 0
     """Links times receivers."""
-    strays: int = 0
-    rubbish: int = 0
     unreachable: int = 0
-    silent: int = 0
-    """Stops passed by without a call: they did not answer a moment ago."""
-    refused: int = 0
     bytes_sent: int = 0
     """Bodies, without what carries them."""
 
@@ -149,7 +144,6 @@ class LinkWalks:
     async def _visit(self, stop: WalkStop, state: _State, *, is_first: bool) -> None:
         """In the first round one row says that a peer took all; what is not all of a peer's is noted link by link."""
         if self._silences.is_silent(stop.contact.peer, anyio.current_time()):
-            state.report.silent += 1
             return
         state.report.stops += 1
         has_all, taken_keys = True, list[Key]()
@@ -209,7 +203,6 @@ class LinkWalks:
                 answer = await self._calls.call(to, SERVICE, body, deadline_s=DEADLINE_S)
                 return decode_taken(answer, len(links), self._id_check), 0.0
             except RefusedError as error:
-                report.refused += 1
                 wait_s = error.retry_after_s or 0.0
                 if not wait_s or wait_s > WAIT_MAX_S:
                     break
@@ -224,8 +217,6 @@ class LinkWalks:
         peer, report = short(contact.peer), state.report
         strays = {keys[place] for place in taken.strays}
         rubbish = {keys[place] for place in taken.rubbish}
-        report.strays += len(strays)
-        report.rubbish += len(rubbish)
         report.acknowledged += len(keys) - len(strays) - len(rubbish)
         for key in (*rubbish, *strays):
             state.excused.setdefault(key, set()).add(peer)

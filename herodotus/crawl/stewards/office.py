@@ -17,13 +17,14 @@ Remembered are the arcs that were ours within the last `memory_s`; a key that wa
 """
 
 import hashlib
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
+from cachetools import FIFOCache
 
 from crawler.core.errors import MalformedUrlError
 from crawler.core.lease_office import LeaseOffice, OfficeStatistics
@@ -141,7 +142,7 @@ class StewardOffice:
         self._tenure = tenure
         self._world = world
         self._askers = Buckets(ASKERS_MAX)
-        self._addresses: OrderedDict[tuple[Holder, str, int], _AddressWindow] = OrderedDict()
+        self._addresses = FIFOCache[tuple[Holder, str, int], _AddressWindow](WITH_ADDRESSES_MAX)
         self._opted_out = world.opted_out
         self.refused: dict[str, int] = {}
 
@@ -302,8 +303,6 @@ class StewardOffice:
             return NotYet(to_ms(SOON_S), "its address's steward does not answer")
         starts_in_s = answer.starts_in_ms / 1000
         self._addresses[mark] = _AddressWindow(ask.subject, answer.number, steward)
-        if len(self._addresses) > WITH_ADDRESSES_MAX:
-            self._addresses.popitem(last=False)
         starts_at, ends_at = got + starts_in_s, asked + starts_in_s + answer.lasts_ms / 1000 - tail_s
         if starts_at <= window.starts_at and window.ends_at <= ends_at:
             return window
