@@ -32,7 +32,7 @@ from dht.transport import (
     TransportLimits,
     TransportStatistics,
 )
-from dht.wire import MessageCodec, MessageRefused, decode_record, encode_message, encode_record, fitted
+from dht.wire import MessageCodec, MessageRefused, decode_record, encode_fitted, encode_record
 
 WITNESSES_OF_OUR_ADDRESS: Final = 2
 SIGHTINGS_MAX: Final = 16
@@ -44,7 +44,6 @@ _CLASS_OF: Final[dict[type, str]] = {  # under which of `TransportLimits` a mess
     m.Rumour: "rumour",
     m.Offer: "rumour",
 }
-_GROWING: Final[frozenset[type]] = frozenset((m.Rumour, m.MemberRecords, m.Owner))
 
 
 @lru_cache(1 << 14)
@@ -142,13 +141,9 @@ class SessionEndpoint:
         return batch
 
     def send(self, message: m.Message, to: Contact, now: float) -> bool:
-        if message.__class__ in _GROWING:
-            message = fitted(message)
         self.messages_out += 1
-        address = to.address
-        return self.link.send(
-            encode_message(message), socket_address(address.host, address.port), to.peer, now
-        )
+        target = socket_address(to.address.host, to.address.port)
+        return self.link.send(encode_fitted(message), target, to.peer, now)
 
     # --- handshakes and their news
 

@@ -109,13 +109,14 @@ def departure_signed_bytes(network: NetworkId, peer: PeerKey, incarnation: int) 
     return DEPARTURE_DOMAIN + network + peer + incarnation.to_bytes(4, "big")
 
 
-def fitted(message: m.Message) -> m.Message:
+def encode_fitted(message: m.Message) -> bytes:
     """The message with as much as fits one datagram: news and records beyond are left for the next time.
 
     Seven common records fit, seven deaths or rotations do not, and only the encoding knows how long they are.
     A RECORDS that was cut says `more`; what a RUMOUR lost is told again by gossip.
     """
-    while len(encode_message(message)) > PAYLOAD_BYTES_MAX:
+    data = encode_message(message)
+    while len(data) > PAYLOAD_BYTES_MAX:
         match message:
             case m.Rumour(news=(_, _, *_)):
                 message = m.Rumour(id=message.id, news=message.news[:-1])
@@ -124,8 +125,9 @@ def fitted(message: m.Message) -> m.Message:
             case m.Owner(records=(_, *_)):
                 message = m.Owner(id=message.id, holders=message.holders, records=message.records[:-1])
             case _:
-                return message
-    return message
+                break
+        data = encode_message(message)
+    return data
 
 
 # --- bytes to values. Below, what a stranger did wrong is a ValueError until `decode` refuses the message.

@@ -19,14 +19,14 @@ from dht.core.effects import Effect, LookupDone, Send
 from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
-from dht.core.messages import MemberRecords, Message, Owner, Rumour
+from dht.core.messages import Message
 from dht.core.records import RECORD_VERSION, Contact, PeerRecord, contacts_of, first_contact_of
 from dht.core.records import Address as PackedAddress
 from dht.core.rules import RingRules
 from dht.core.seat import ClockJumped, HostSeen, PortFound, SearchEnded
 from dht.core.seated_machine import SeatedMachine
 from dht.endpoint import packed_address, socket_address
-from dht.wire import MessageCodec, MessageRefused, encode_message, fitted
+from dht.wire import MessageCodec, MessageRefused, encode_fitted
 from simnet.rings import NETWORK, START_S, Lists, SimulatedNotary, all_learn, peer_number, right_lists
 from simnet.world.hosts import WorldHost
 from simnet.world.network import Address
@@ -43,7 +43,6 @@ GRAIN = 1 << 20  # the machine's clock is the world's plus a multiple of 1/GRAIN
 PADDING = bytes(
     FRAME_BYTES - 12
 )  # a frame begins with the sender's number and eight bytes of the target's key
-GROWING = (Rumour, MemberRecords, Owner)
 NOTHING_HEARD = (None, None)
 NOBODY: tuple[bytes, Contact | None] = (b"", None)
 ADDRESSES_REMEMBERED = 1 << 17
@@ -333,10 +332,8 @@ class RingProgram:
             message = self.ring.tamper(self.peer, effect.to, effect.message)
         if message is None:
             return
-        if message.__class__ in GROWING:
-            message = fitted(message)
         to = effect.to
-        data = self._from + to.peer[:8] + PADDING + encode_message(message)
+        data = self._from + to.peer[:8] + PADDING + encode_fitted(message)
         target = self.ring.targets.get(to.address.host)
         if target is None or target[1] != to.address.port:
             target = self.ring.target_at(to.address)

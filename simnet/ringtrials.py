@@ -13,7 +13,7 @@ from dht.core.machine import RingMachine
 from dht.core.messages import Message
 from dht.core.records import Contact
 from dht.core.rules import RingRules
-from dht.wire import encode_message, fitted
+from dht.wire import encode_fitted
 from simnet.rings import NETWORK, RingWorld, owner_in, peer_number, ring_of
 from simnet.scenarios import Figures
 
@@ -30,7 +30,7 @@ HEADERS = 28 + SEALED_HEADER_BYTES + TAG_BYTES  # IPv4 and UDP; session and coun
 
 def size_of(message: Message) -> int:
     """A message's size on the wire."""
-    return HEADERS + len(encode_message(fitted(message)))
+    return HEADERS + len(encode_fitted(message))
 
 
 def churn(seed: int, peers: int, session_s: float, for_s: float = 3_600.0, lookups: int = 18_000) -> Figures:
