@@ -122,6 +122,7 @@ class DialBacks:
             is_reached = await self._dial(host, self._network, nonce, target, self.counts)
         finally:
             self._active -= 1
+            assert self._active >= 0, "`serve` follows `take`"
         if not is_reached:
             self.counts["dial_back_failed"] += 1
         send(DialBackReply(id=request.id, is_reached=is_reached), sender)

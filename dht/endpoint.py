@@ -192,6 +192,7 @@ class SessionEndpoint:
             witnesses.add(witness)
         if len(self._sightings) > SIGHTINGS_MAX:
             self._sightings.popitem(last=False)
+        assert len(witnesses) <= WITNESSES_OF_OUR_ADDRESS
         if len(witnesses) < WITNESSES_OF_OUR_ADDRESS or seen == self._own_address:
             return
         self._sightings = OrderedDict({seen: witnesses})  # an old address must be witnessed again

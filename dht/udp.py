@@ -229,6 +229,7 @@ class UdpTransport:
         if len(datagrams) > room:
             self._counts["send_queue"] += len(datagrams) - room
         self._send_queue.extend(datagrams[:room])
+        assert len(self._send_queue) <= SEND_QUEUE_MAX
         self._queue_filled.set()
 
     def _count_harmless(self, reason: str, error: OSError) -> None:

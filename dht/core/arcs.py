@@ -63,6 +63,7 @@ class Arcs:
                 is_inside = not is_inside
                 flips.append(key)
         self._flips = tuple(flips)
+        assert is_inside == self._has_zero, "once around, and back where we began"
         assert len(flips) % 2 == 0, "membership is the same again once around"
 
     @classmethod
@@ -164,6 +165,7 @@ class Arcs:
             if keep(here, there) != is_inside:
                 is_inside = not is_inside
                 flips.append(key)
+        assert is_inside == has_zero, "once around, and back where we began"
         return self._of(tuple(flips), has_zero)
 
     # --- rounded

@@ -55,6 +55,7 @@ class Contests:
         now: float,
     ) -> None:
         answers = self._open[claimant.record.peer]
+        assert peer not in answers, "both are called once"
         answers[peer] = reply is not None
         if len(answers) == 2:
             del self._open[claimant.record.peer]

@@ -156,6 +156,7 @@ class Detector:
         if not self.is_witness(self._host.me.peer, illness.contact.peer):
             self._recheck_later(illness, now)  # not ours to accuse: its neighbours will
             return
+        assert illness.contact.peer != self._host.me.peer, "a peer does not accuse itself"
         illness.clock = "suspect"
         self._report(illness.contact.peer, "suspect")
         self._host.send(illness.contact, self._accusation(illness, signed.record.incarnation))

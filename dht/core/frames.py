@@ -171,6 +171,8 @@ def _parse_hello_ok(data: bytes) -> HelloOk | str:
 
 
 def pack_finish(signature: bytes, record: bytes) -> bytes:
+    assert len(signature) == SIGNATURE_BYTES
+    assert len(record) <= RECORD_BYTES_MAX
     return signature + _U16.pack(len(record)) + record
 
 

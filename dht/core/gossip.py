@@ -139,6 +139,7 @@ class Gossip:
         if record.previous:
             self._rotate(signed, now)
         self._table.put(signed)
+        assert self._table.records[record.peer] is signed
         # The signer of a newer record is alive, even if it has not spoken to us.
         self.detector.heard(record.peer)
         self._table_changed(signed)
@@ -157,7 +158,8 @@ class Gossip:
         """The new key takes the old one's place in the table; our lists follow when the old one stays silent."""
         old = self._table.rotate(signed, now)
         if old is not None:
-            self.detector.died(old.record.peer, "rotated")
+            assert old.peer not in self._table.records, "of two keys of one peer at most one counts"
+            self.detector.died(old.peer, "rotated")
             self._table_changed(old)
 
     def _bury(self, news: Death | Departure, now: float, way: Way, *, is_seen: bool = False) -> bool:

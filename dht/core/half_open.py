@@ -69,4 +69,5 @@ class HalfOpenTable:
                 break
             self.forget(local_id)
             count += 1
+        assert len(self) <= HALF_OPEN_MAX
         return count

@@ -134,6 +134,7 @@ class Table:
             is_missed = any(contact.peer in self._missed for contact in found)
             if is_missed and reachable < (self.rule.copies + slack) * REACHABLE_SHARE:
                 found = first(self._line(stretch), self._rule, self._missed, slack)
+        assert len(found) <= self.rule.copies + slack
         return tuple(found)
 
     def _line(self, stretch: int) -> Iterator[Contact]:

@@ -126,6 +126,7 @@ class MachineHost:
             self.counts["replies unasked"] += 1
             return
         del self.questions[reply.id]
+        assert question.tries <= bounds.TRIES
         if question.tries == 1 and not question.timeout_s:
             self._round_trips.measured(sender.peer, now - question.sent_at)
         if self.health > 1:

@@ -135,6 +135,7 @@ class AmplificationLedger:
         credit = self._credit.get(address, 0) - size_bytes
         if credit < 0:
             return False
+        assert credit >= 0, "never more than three times what came"
         self._credit[address] = credit
         return True
 

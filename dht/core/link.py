@@ -380,21 +380,20 @@ class SessionKeeper:
 
     def _on_finish(self, half: HalfOpen, data: bytes, address: Address, now: float) -> None:
         session = half.session
+        assert not session.is_initiator, "only a responder waits for FINISH"
         plain = session.open(data) if address == session.address else "moved"
         if isinstance(plain, str):
             self.dropped[plain] += 1
             return
+        self._half_open.forget(session.local_id)  # good or bad, there is no second one
         parsed = parse_finish(plain)
         if parsed is None or not is_finish_signed(session.public_key, parsed[0], half.transcript):
             self.dropped["signature"] += 1
-            self._half_open.forget(session.local_id)
             return
         if parsed[1] and not self._is_record_good(parsed[1], session.public_key):
             self.dropped["record"] += 1
-            self._half_open.forget(session.local_id)
             return
         session.record = parsed[1]
-        self._half_open.forget(session.local_id)
         self._open_session(session, None, now)
         self.outgoing.append((session.seal(b""), address))
         dial = self._dials.at(address)

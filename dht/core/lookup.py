@@ -289,6 +289,7 @@ class Lookup:
     def _finish(self, holders: tuple[Contact, ...], now: float) -> None:
         assert not self._is_over, "a lookup ends once"
         self._is_over = True
+        assert self._asks <= bounds.LOOKUP_ASKS_MAX, "whatever a lookup is told, it costs no more"
         living = tuple(c for c in holders if c not in self._silent)
         says_so = bool(living) and living[0] in self._say_so
         self._done(LookupResult(living, self.hops, self.timeouts, says_so=says_so), now)

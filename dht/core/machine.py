@@ -239,6 +239,7 @@ class RingMachine:
         for node in self.nodes:
             node.leave()
         self._is_left = True
+        assert not any(node.is_member or node.is_busy for node in self.nodes)
         self._host.forget_questions()
 
     def holders_known(self, key: Key, count: int) -> tuple[Contact, ...]:

@@ -186,6 +186,8 @@ class MemberTable:
         self.key_tombs[previous] = (signed.record.peer, now + bounds.KEY_TOMB_LIFE_S)
         if len(self.key_tombs) > bounds.KEY_TOMBS_MAX:
             self.key_tombs.popitem(last=False)
+        assert previous not in self.records, "a rotated key has no place"
+        assert previous not in self.tombs, "nor is it dead: its peer lives on"
         return old
 
     def bury(self, news: Death | Departure, now: float) -> SignedRecord | None:
@@ -213,6 +215,7 @@ class MemberTable:
         self._hints[contact.position] = None
         if len(self._hints) > bounds.SAMPLE_MAX:
             self._erase_position(self._hints.popitem(last=False)[0])
+        assert len(self._hints) <= bounds.SAMPLE_MAX
 
     def drop_hint(self, contact: Contact) -> None:
         if contact.position in self._hints:
@@ -338,6 +341,7 @@ class MemberTable:
             self.contacts[place] = contact
             self._hints.pop(contact.position, None)
         else:
+            assert place == 0 or self.positions[place - 1] < contact.position, "sorted, each position once"
             self.positions.insert(place, contact.position)
             self.contacts.insert(place, contact)
         assert len(self.positions) == len(self.contacts)

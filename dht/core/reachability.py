@@ -137,6 +137,7 @@ class ReachabilityMachine:
             self._become(Reachability.MEMBER, f"{why}; a member on trust")
 
     def _begin(self, now: float) -> None:
+        assert not self._is_testing, "one test at a time"
         self._round += 1
         self._is_testing = True
         self._tried, self._successes, self._failures = set(), 0, 0
@@ -144,6 +145,7 @@ class ReachabilityMachine:
         self._effects.append(RequestDialBacks(round=self._round, wanted=self._wanted))
 
     def _pass(self, now: float) -> None:
+        assert self._successes >= self._wanted
         self._is_testing = self._is_untested = False
         self._failed_rounds = 0
         self._due_at = now + MEMBER_RETEST_S

@@ -111,6 +111,7 @@ class VirtualNode:
 
     def join(self, owner: Contact, state: NeighbourState, now: float) -> None:
         """Take over the list of the owner of our position, who just told it to us."""
+        assert not self.is_member, "a node joins once"
         self.is_member = True
         self._adopt(owner, state, now)
         self._notify(owner, now)
@@ -383,6 +384,7 @@ class VirtualNode:
         self._finish(now, self._period(now))
 
     def _set_predecessor(self, contact: Contact, now: float) -> None:
+        assert contact != self.contact, "alone, a node has no predecessor"
         self.predecessor = contact
         self._changed(now)
         if not self.successors:
@@ -415,6 +417,7 @@ class VirtualNode:
 
     def _changed(self, now: float) -> None:
         self.version = self.version % (U32 - 1) + 1
+        assert 1 <= self.version < U32, "0 stands for no version"
         self._changed_at = now
         self._host.effects.append(RingChanged(contact=self.contact))
         self._on_change(self, now)

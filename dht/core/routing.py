@@ -83,6 +83,7 @@ class Router:
 
     def _owner(self, request_id: int, line: tuple[Contact, ...]) -> Owner:
         chosen = tuple(first(line, ANSWERED, self._unwell))
+        assert len(chosen) <= HOLDERS_MAX
         records = [self._table.records[c.peer] for c in chosen if c.peer in self._table.records]
         return Owner(id=request_id, holders=chosen, records=tuple(records[:OWNER_RECORDS_MAX]))
 
@@ -126,6 +127,7 @@ class Router:
 
         def finished(found: LookupResult, later: float) -> None:
             self._lookups -= 1
+            assert self._lookups >= 0, "each lookup ends once"
             done(found, later)
 
         lookup = Lookup(self._host, self, key, finished)

@@ -120,6 +120,7 @@ class Rumours:
             self._want(sender, tuple(wanted), now)
 
     def _want(self, source: Contact, marks: tuple[int, ...], now: float) -> None:
+        assert 0 < self._chains <= bounds.WANTS_MAX
         request = Want(id=self._host.new_id(), marks=marks[:NEWS_MAX])
         self._thrift.spend(SEALED_BYTES + MARK_BYTES * len(request.marks))
         self._host.ask(source, request, partial(self._brought, source, marks), now)

@@ -52,6 +52,7 @@ class ReplayWindow:
         self.top = counter
         if len(self.missing) >= WINDOW:
             self.missing = {number for number in self.missing if counter - number < WINDOW}
+        assert len(self.missing) < WINDOW, "what came too late is refused, and need not be remembered"
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

@@ -43,6 +43,7 @@ class Thrift:
         """Settle on a level; True when that has just become the sampled one."""
         self.bits_per_s *= exp(-(now - self._spent_at) / bounds.BUDGET_WINDOW_S)
         self._spent_at = now
+        assert self.bits_per_s >= 0
         budget = self._host.rules.gossip_bits_per_s_max
         if self.level == FULL and self.bits_per_s > budget:
             self.level = SLOWER

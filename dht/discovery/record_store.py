@@ -51,6 +51,7 @@ class RecordStore:
         if not held and len(self._records) >= KEYS_MAX and not self._make_room():
             return False
         held.append((facts, value))
+        assert len(held) <= RECORDS_PER_KEY_MAX
         self._records[key] = held
         return True
 
