@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from crawler.core.capture import TlsFacts
 from herodotus.core.bundles import TOMBSTONES_TYPE, format_tombstones
 from herodotus.core.captures import Deposit, RecordType
 from herodotus.core.errors import MalformedRecordError
@@ -46,6 +47,29 @@ def unsigned(deposit: Deposit) -> Deposit:
 
 def member(deposit: Deposit) -> bytes:
     return member_of(capture_key(deposit.id))
+
+
+def test_what_the_crawler_learned_travels_to_the_byte() -> None:
+    """Its metadata record stays as the first peer wrote it; so does a reason for truncation that is none of ours."""
+    tls = TlsFacts(protocol="TLSv1.3", cipher="A B", certificate_sha256=bytes(32), error="self-signed")
+    learned = {
+        "via": "http://example.org/a",
+        "duration_s": 0.0126,
+        "tls": tls,
+        "truncated": "a word of others",
+    }
+    parcel = b"".join(compress_bundle(altered(page(URL, NOW_S), **learned), None))
+    arrived = unpacked(parcel)
+    assert (arrived.capture.duration_s, arrived.capture.via, arrived.capture.tls) == (None, None, None)
+    assert [record.kind for record in arrived.companions] == ["request", "metadata"]
+    assert b"".join(compress_bundle(arrived, None)) == parcel
+    archive = open_on(MemoryDisk())
+    store(archive, arrived)
+    for _ in ("log", "segment"):
+        (sent,) = parcels_of(archive, member(arrived), unsigned)
+        assert gzip.decompress(sent.data) == gzip.decompress(parcel)
+        seal(archive)
+    archive.close()
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])
