@@ -15,6 +15,7 @@ from warcio.checker import Checker
 
 from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit
+from herodotus.core.index_rows import capture_key
 from herodotus.core.layout import Compression
 from herodotus.store.engine import Archive
 from herodotus.store.intake import StoreOutcome
@@ -340,4 +341,21 @@ def test_what_is_stored_again_while_it_is_sealed_keeps_its_new_place(tmp_path: P
     _all_there(archive, deposits)
     rebuild(archive)
     _all_there(archive, deposits)
+    archive.close()
+
+
+def test_a_capture_that_moved_since_the_index_was_read_is_found_where_it_is(tmp_path: Path) -> None:
+    archive = open_on(tmp_path)
+    deposit = page("http://example.org/", NOW_S, b"it moves")
+    store(archive, deposit)
+    key = capture_key(deposit.id)
+    before = archive.index.get(key)
+    assert before is not None
+    seal(archive)
+    reader = Reader(archive)
+    found = [reader.try_read(key, before), reader.record_at(key, before)]
+    assert [None if one is None else one.body for one in found] == [b"it moves", b"it moves"]
+    archive.commit([NewTombstones(ids=(deposit.id,))])
+    assert (reader.try_read(key, before), reader.record_at(key, before)) == (None, None)
+    assert archive.damage == {}
     archive.close()
