@@ -60,9 +60,6 @@ class Verifier:
         self._good: OrderedDict[bytes, None] = OrderedDict()
         self._max = verified_max
 
-    def __len__(self) -> int:
-        return len(self._good)
-
     def is_good(self, public_key: bytes, signature: bytes, signed: bytes) -> bool:
         if len(public_key) != 32 or len(signature) != 64:
             return False

@@ -87,9 +87,6 @@ class Buckets:
         self._known: OrderedDict[Hashable, Bucket] = OrderedDict()
         self._max = buckets_max
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def of(self, who: Hashable, rate: Rate, now: float) -> Bucket:
         found = self._known.get(who)
         if found is not None:
@@ -120,9 +117,6 @@ class AmplificationLedger:
     def __init__(self, addresses_max: int = LEDGER_MAX) -> None:
         self._credit: OrderedDict[Address, int] = OrderedDict()
         self._max = addresses_max
-
-    def __len__(self) -> int:
-        return len(self._credit)
 
     def received(self, address: Address, size_bytes: int) -> None:
         credit = self._credit.pop(address, 0) + AMPLIFICATION_MAX * size_bytes

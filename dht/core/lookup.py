@@ -50,7 +50,7 @@ class Guide(Protocol):
     """What a lookup asks of the machine that runs it."""
 
     def guess_owner(self, key: Key) -> Contact | None: ...
-    def way_to(self, key: Key) -> Owner | Closer: ...
+    def answer(self, request_id: int, key: Key) -> Owner | Closer: ...
     def learned(self, records: Iterable[SignedRecord], now: float) -> None: ...
 
 
@@ -278,7 +278,7 @@ class Lookup:
         """Is there a way that we did not know of, or did not take, when we began?"""
         if self._is_newcomer:
             return False
-        way, tried = self._guide.way_to(self.key), self._answered | self._silent
+        way, tried = self._guide.answer(0, self.key), self._answered | self._silent
         if isinstance(way, Owner):
             self.claim(way.holders)
             return any(contact not in tried for contact in way.holders)

@@ -10,7 +10,7 @@ drive this class.
 sends raises: what breaks the rules is dropped and counted in `statistics()`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -230,7 +230,7 @@ class RingMachine:
         if signed is None or self._is_left:
             return
         departure = self._host.notary.sign_departure(signed.record.incarnation)
-        neighbours = {c.peer: c for node in self.nodes for c in (*node.successors, node.predecessor) if c}
+        neighbours = {contact.peer: contact for contact in self._neighbours()}
         if not self.nodes:  # a leaf has no neighbours: some of the table pass it on
             neighbours = {contact.peer: contact for contact in self._router.strangers()}
         for contact in neighbours.values():
@@ -388,12 +388,10 @@ class RingMachine:
         self._gossip.tell(self.me.peer, now)
 
     def _is_near(self, contact: Contact) -> bool:
-        return any(
-            contact.peer == near.peer
-            for node in self.nodes
-            for near in (*node.successors, node.predecessor)
-            if near is not None
-        )
+        return any(contact.peer == near.peer for near in self._neighbours())
+
+    def _neighbours(self) -> Iterator[Contact]:
+        return (c for node in self.nodes for c in (*node.successors, node.predecessor) if c is not None)
 
     # --- arcs
 

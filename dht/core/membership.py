@@ -17,6 +17,7 @@ from dht.core.ids import IPV4_BYTES, IdCheck, Key, PeerKey, anchor_of
 from dht.core.messages import BUCKETS
 from dht.core.records import (
     LEAF,
+    U32,
     VIRTUAL_NODES_MAX,
     Contact,
     Death,
@@ -72,9 +73,8 @@ class MemberTable:
         # that goes is subtracted; the dead do not count, or tables would differ for as long as tombs are kept.
         self.sums = [0] * BUCKETS
         self._order: list[PeerKey] = []  # everybody in records or tombs, sorted: buckets are ranges of it
-        self._claims: dict[
-            PeerKey, int
-        ] = {}  # since when a peer has its place: only where it renewed its record
+        # Since when a peer has its place: only where it renewed its record.
+        self._claims: dict[PeerKey, int] = {}
         self._weights: dict[bytes, int] = {}  # positions per address prefix
         self._hints: OrderedDict[Key, None] = OrderedDict()
         self.expires_at_least_s = float("inf")  # no record expires before: sweeping sooner finds nothing
@@ -146,9 +146,6 @@ class MemberTable:
         self.records[peer] = signed
         self.expires_at_least_s = min(self.expires_at_least_s, signed.record.expires_s)
         self._enlist(peer)
-        self.sums[peer[0]] = (self.sums[peer[0]] + fingerprint(peer, signed.record.incarnation, True)) % (
-            1 << 32
-        )
         self._weigh(signed, 1)
         for contact in contacts_of(signed.record, self._id_check):
             self._insert(contact)
@@ -163,9 +160,6 @@ class MemberTable:
         self._claims.pop(peer, None)
         if peer not in self.tombs:
             self._delist(peer)
-        self.sums[peer[0]] = (self.sums[peer[0]] - fingerprint(peer, signed.record.incarnation, True)) % (
-            1 << 32
-        )
         self._weigh(signed, -1)
         for contact in contacts_of(signed.record, self._id_check):
             self._erase(contact)
@@ -190,16 +184,15 @@ class MemberTable:
         assert previous not in self.tombs, "nor is it dead: its peer lives on"
         return old
 
-    def bury(self, news: Death | Departure, now: float) -> SignedRecord | None:
-        """Note a death; gives the record that it voids, if there was one."""
-        signed = self.remove(news.peer)
+    def bury(self, news: Death | Departure, now: float) -> None:
+        """Note a death: it voids the record, if there was one."""
+        self.remove(news.peer)
         self.tombs.pop(news.peer, None)
         self.tombs[news.peer] = (news, now + bounds.TOMB_LIFE_S)
         self._enlist(news.peer)
         if len(self.tombs) > bounds.TOMBS_MAX:
             self._open_oldest_tomb()
         assert news.peer not in self.records
-        return signed
 
     def open_old_tombs(self, now: float) -> None:
         while self.tombs and next(iter(self.tombs.values()))[1] <= now:
@@ -307,18 +300,10 @@ class MemberTable:
     # --- inside
 
     def _bucket(self, bucket: int, after: bytes) -> list[PeerKey]:
-        first = bytes((bucket,))
-        start = (
-            bisect_right(self._order, PeerKey(after))
-            if after > first
-            else bisect_left(self._order, PeerKey(first))
-        )
-        end = (
-            bisect_left(self._order, PeerKey(bytes((bucket + 1,))))
-            if bucket < BUCKETS - 1
-            else len(self._order)
-        )
-        return self._order[start:end]
+        order, first = self._order, PeerKey(bytes((bucket,)))
+        start = bisect_right(order, PeerKey(after)) if after > first else bisect_left(order, first)
+        is_last = bucket == BUCKETS - 1
+        return order[start : None if is_last else bisect_left(order, PeerKey(bytes((bucket + 1,))))]
 
     def _enlist(self, peer: PeerKey) -> None:
         place = bisect_left(self._order, peer)
@@ -359,6 +344,9 @@ class MemberTable:
         assert len(self.positions) == len(self.contacts)
 
     def _weigh(self, signed: SignedRecord, sign: int) -> None:
+        """It comes (1), or goes (-1): in the sum of its bucket, and in what its prefix holds."""
+        bucket, mark = signed.peer[0], fingerprint(signed.peer, signed.record.incarnation, True)
+        self.sums[bucket] = (self.sums[bucket] + sign * mark) % U32
         if self._id_check == "off":
             return
         prefix = _prefix_of(signed.record.addresses[0].host)
@@ -385,9 +373,8 @@ class MemberTable:
             return False
         anchor = anchor_of(host)
         same = (s.record for s in self.records.values() if anchor_of(s.record.addresses[0].host) == anchor)
-        return (
-            sum(r.virtual_nodes for r in same if held is None or r != held.record) + more > VIRTUAL_NODES_MAX
-        )
+        others = sum(record.virtual_nodes for record in same if held is None or record != held.record)
+        return others + more > VIRTUAL_NODES_MAX
 
 
 def _is_same_place(old: PeerRecord, new: PeerRecord) -> bool:

@@ -17,9 +17,6 @@ class RoundTrips:
         self._known: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
         self._max = peers_max
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def measured(self, peer: bytes, sample_s: float) -> None:
         known = self._known.pop(peer, None)
         if known is None:

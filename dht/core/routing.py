@@ -108,9 +108,6 @@ class Router:
         """The first live entry of the table at or after a key."""
         return next(self._table.clockwise(key, self._unwell), None)
 
-    def way_to(self, key: Key) -> Owner | Closer:
-        return self.answer(0, key)
-
     def learned(self, records: Iterable[SignedRecord], now: float) -> None:
         if self._gossip.level < 2:
             for signed in records:

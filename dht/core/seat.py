@@ -24,11 +24,11 @@ it creates a ring of one. (The finders will show it others, and it merges with t
 What is not known here: clocks, sockets, the machine. `dht.core.seated_machine` carries out the orders.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 from dht.core.effects import JoinFailed, PositionTaken
 from dht.core.reachability import Reachability, StandingChanged
@@ -84,7 +84,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchEnded:
-    """The first search for a ring is over. Who answered is among `Surroundings.contacts`."""
+    """The first search for a ring is over. Who answered is among the contacts to join through."""
 
     seen_host: bytes | None = None  # the host as which most of those who answered saw us
 
@@ -173,38 +173,31 @@ class LeaveRing:
 SeatOrder = StartMachine | JoinRing | CreateRing | LeaveRing | WaitForSlot | RetestReachability
 
 
-class Surroundings(Protocol):
-    """What the keeper asks of the machine in the seat, at the moment of a decision."""
-
-    def contacts(self) -> Sequence[Contact]:
-        """Contacts for joining: members that the machine knows, then contacts that we were given."""
-        ...
-
-    def is_member(self) -> bool:
-        """Has it a position, at least one of several?"""
-        ...
-
-
 class SeatKeeper:
     """`tell` it what happened, and `advance` it when `due_at` is reached; both give orders."""
 
     def __init__(
         self,
         seat: Seat,
-        around: Surroundings,
+        contacts: Callable[[], Sequence[Contact]],
+        is_member: Callable[[], bool],
         random: Random,
         *,
         is_address_guessed: bool = False,
         is_tested_first: bool = False,
     ) -> None:
-        """`is_address_guessed`: nobody stated it, so what others see is better. `is_tested_first`: others must have
+        """`contacts` are those to join through: members that the machine knows, then those given. `is_member`: has the
+        machine a position, at least one of several? Both are asked at the moment of a decision.
+
+        `is_address_guessed`: nobody stated it, so what others see is better. `is_tested_first`: others must have
         reached us before we own keys.
         """
         self.seat = seat
         self.phase = Phase.SEARCHING
         self.due_at: float | None = None
         self.restarts = 0
-        self._around = around
+        self._contacts = contacts
+        self._is_member = is_member
         self._random = random
         self._is_address_guessed = is_address_guessed
         self._is_untested = is_tested_first
@@ -254,7 +247,7 @@ class SeatKeeper:
 
     def _begin(self, seen_host: bytes | None) -> None:
         assert self.phase is Phase.SEARCHING, "a peer searches once; later it is shown others"
-        contacts = tuple(self._around.contacts())
+        contacts = tuple(self._contacts())
         seat = self.seat
         if seen_host is not None and self._is_address_guessed:
             seat = replace(seat, address=Address(host=seen_host, port=seat.address.port))
@@ -274,9 +267,9 @@ class SeatKeeper:
 
     def _join_again(self) -> None:
         """With a position we are in a ring, whatever the other ones say: a ring of one would be a second one."""
-        contacts = tuple(self._around.contacts())
+        contacts = tuple(self._contacts())
         self._enter()
-        if self._around.is_member() or (contacts and self._failed < JOINS_BEFORE_ALONE):
+        if self._is_member() or (contacts and self._failed < JOINS_BEFORE_ALONE):
             self._orders.append(JoinRing(contacts=contacts, failed=self._failed))
         else:
             self._orders.append(CreateRing(meet=contacts[:MEET_MAX], failed=self._failed))
@@ -316,7 +309,7 @@ class SeatKeeper:
     # --- what comes of them
 
     def _start_over(self, reason: Reason, seat: Seat) -> None:
-        contacts = tuple(self._around.contacts())  # before the old machine and its table go
+        contacts = tuple(self._contacts())  # before the old machine and its table go
         self._start_machine(seat, reason)
         if self.phase is not Phase.SEARCHING:  # otherwise the search finds contacts to join through
             self.restarts += 1

@@ -56,7 +56,8 @@ class SeatedMachine:
         """`given` are contacts from elsewhere (an operator, the last run), asked for whenever we must join."""
         self.keeper = SeatKeeper(
             Seat.of(record),
-            self,
+            self.contacts,
+            self.is_member,
             random,
             is_address_guessed=is_address_guessed,
             is_tested_first=is_tested_first,

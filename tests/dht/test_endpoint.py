@@ -13,8 +13,9 @@ from dht.core.limits import AmplificationLedger, Bucket, Buckets, Rate, prefix_o
 from dht.core.records import Contact, SignedRecord
 from dht.core.round_trips import RoundTrips
 from dht.endpoint import SessionEndpoint, packed_address
-from dht.identity import peer_key, sign_record
+from dht.identity import Verifier, peer_key, sign_record
 from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent, TransportLimits
+from dht.wire import encode_record
 from tests.dht.link_world import NETWORK, key_from
 from tests.dht.values import record_of
 
@@ -166,6 +167,21 @@ def test_a_bucket_refills_with_time_and_survives_a_clock_that_goes_back() -> Non
     assert [bucket.take(1_000.0) for _ in range(4)] == [True, True, True, False]
 
 
+def test_a_verifier_is_shared_although_it_has_seen_nothing_yet() -> None:
+    verifier = Verifier()
+    endpoint = SessionEndpoint(
+        key=key_from("anna"),
+        network=NetworkId(NETWORK),
+        id_check="off",
+        record=lambda: None,
+        entropy=Random(1).randbytes,
+        verifier=verifier,
+    )
+    signed = sign_record(key_from("bert"), record_of("bert"))
+    assert endpoint._is_record_good(encode_record(signed), signed.peer)
+    assert len(verifier._good) == 1
+
+
 def test_the_tables_of_strangers_are_bounded() -> None:
     buckets, ledger, trips = (
         Buckets(buckets_max=2),
@@ -176,7 +192,7 @@ def test_the_tables_of_strangers_are_bounded() -> None:
         buckets.take(number, Rate(per_second=1, burst=1), 0.0)
         ledger.received(("192.0.2.1", number), 10)
         trips.measured(bytes((number,)), 0.1)
-    assert (len(buckets), len(ledger), len(trips)) == (2, 2, 2)
+    assert (len(buckets._known), len(ledger._credit), len(trips._known)) == (2, 2, 2)
     assert not ledger.spend(("192.0.2.1", 0), 1)
     assert ledger.spend(("192.0.2.1", 4), 30)
     assert not ledger.spend(("192.0.2.1", 4), 1)

@@ -1,7 +1,6 @@
 """Transcripts of a peer that looks for its seat: what happened, and what was ordered."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -45,18 +44,6 @@ LEAF = StandingChanged(standing=Reachability.LEAF, reason="")
 MEMBER = StandingChanged(standing=Reachability.MEMBER, reason="")
 
 
-@dataclass(slots=True)
-class Around:
-    known: list[Contact] = field(default_factory=list)
-    has_position: bool = False
-
-    def contacts(self) -> Sequence[Contact]:
-        return self.known
-
-    def is_member(self) -> bool:
-        return self.has_position
-
-
 class NoJitter(Random):
     def uniform(self, a: float, b: float) -> float:
         return (a + b) / 2
@@ -70,8 +57,14 @@ def keeper_of(
     is_tested: bool = False,
 ) -> SeatKeeper:
     """One that still searches."""
-    around = Around(list(known), has_position)
-    return SeatKeeper(seat, around, NoJitter(), is_address_guessed=is_guessed, is_tested_first=is_tested)
+    return SeatKeeper(
+        seat,
+        lambda: known,
+        lambda: has_position,
+        NoJitter(),
+        is_address_guessed=is_guessed,
+        is_tested_first=is_tested,
+    )
 
 
 def joining(
@@ -208,11 +201,11 @@ def test_a_peer_with_one_of_its_positions_never_creates_a_second_ring() -> None:
 
 
 def test_a_peer_whose_contacts_are_gone_does_not_wait_for_a_second_failure() -> None:
-    around = Around([ANNA])
-    keeper = SeatKeeper(SEAT, around, NoJitter())
+    known = [ANNA]
+    keeper = SeatKeeper(SEAT, lambda: known, lambda: False, NoJitter())
     keeper.tell(SearchEnded(), 0.0)
     keeper.tell(FAILED, 0.0)
-    around.known.clear()
+    known.clear()
     assert keeper.advance(due_at(keeper)) == [CreateRing(failed=1)]
 
 
@@ -230,7 +223,7 @@ def test_the_waits_between_joins_grow_to_half_a_minute() -> None:
 def test_peers_that_failed_together_try_again_apart() -> None:
     waits = set()
     for number in range(20):
-        keeper = SeatKeeper(SEAT, Around([ANNA]), Random(number))
+        keeper = SeatKeeper(SEAT, lambda: [ANNA], lambda: False, Random(number))
         keeper.tell(SearchEnded(), 0.0)
         keeper.tell(FAILED, 0.0)
         waits.add(due_at(keeper))
