@@ -60,8 +60,8 @@ def export_wacz(
 
             def note(exported: Exported) -> None:
                 lines.add(_index_line(exported))
-                if exported.capture is not None and _is_page(exported.capture):
-                    pages.write(_json_line(_page(exported.capture)))
+                if isinstance(exported.event, StoredCapture) and _is_page(exported.event):
+                    pages.write(_json_line(_page(exported.event)))
 
             report = export_warc(
                 archive,
@@ -120,12 +120,13 @@ class _Parts:
 
 
 def _index_line(exported: Exported) -> bytes:
+    event = exported.event
     return format_line(
-        url=exported.url,
-        time_s=exported.time_s,
+        url=event.url,
+        time_s=event.time_s,
         mime=exported.mime,
-        status=exported.status,
-        digest=exported.digest,
+        status=event.status if isinstance(event, StoredCapture) else 0,
+        digest=exported.digest or "-",
         place=exported.place,
         file_name=DATA_NAME,
     ).encode()

@@ -47,14 +47,10 @@ class ExportReport:
 class Exported:
     """One record of the file, for an index of it."""
 
-    url: str
-    time_s: int
+    event: StoredCapture | Visit
     mime: str
-    status: int
-    digest: str
+    digest: str | None
     place: FilePlace
-    capture: StoredCapture | None
-    """None for an unchanged visit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +58,6 @@ class _Version:
     """The version that later visits of a URL refer to."""
 
     url: str
-    time_s: int
     original: Original
     digest: str | None
 
@@ -160,21 +155,9 @@ class _Export:
             self._originals[capture.id.digest] = own
             if len(self._originals) > ORIGINALS_MAX:
                 self._originals.popitem(last=False)
-        digest = capture.sha1
-        self._version = _Version(
-            url=capture.url, time_s=capture.time_s, original=original or own, digest=digest
-        )
-        self._note(
-            Exported(
-                url=capture.url,
-                time_s=capture.time_s,
-                mime="warc/revisit" if original is not None else capture.media_type.partition(";")[0].strip(),
-                status=capture.status,
-                digest=digest or "-",
-                place=place,
-                capture=capture,
-            )
-        )
+        self._version = _Version(url=capture.url, original=original or own, digest=capture.sha1)
+        mime = "warc/revisit" if original is not None else capture.media_type.partition(";")[0].strip()
+        self._note(Exported(event=capture, mime=mime, digest=capture.sha1, place=place))
 
     def write_visit(self, visit: Visit) -> None:
         version = self._version
@@ -185,17 +168,7 @@ class _Export:
         record = format_unchanged_visit(visit.url, visit.time_s, version.original, version.digest)
         place = self._write(gzip_member(record))
         self.report.visits += 1
-        self._note(
-            Exported(
-                url=visit.url,
-                time_s=visit.time_s,
-                mime="warc/revisit",
-                status=0,
-                digest=version.digest or "-",
-                place=place,
-                capture=None,
-            )
-        )
+        self._note(Exported(event=visit, mime="warc/revisit", digest=version.digest, place=place))
 
     def _fetch_version(self, visit: Visit) -> _Version | None:
         """The version of a URL that is unchanged since before the requested time: it is exported too, or readers

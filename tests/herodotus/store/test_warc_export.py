@@ -17,6 +17,7 @@ from herodotus.operate.offline_archive import opened
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines
 from herodotus.store.performer import EXPORTS_BETWEEN_WORDS, perform
+from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Query
 from herodotus.store.wacz import export_wacz, title_of
 from herodotus.store.warc_export import Exported, export_warc
@@ -105,7 +106,7 @@ def test_the_notes_for_an_index_say_where_each_record_lies(archive: Archive) -> 
     for exported in noted:
         place = exported.place
         member = gzip.decompress(out.getvalue()[place.offset : place.offset + place.length])
-        assert f"WARC-Target-URI: {exported.url}\r\n".encode() in member
+        assert f"WARC-Target-URI: {exported.event.url}\r\n".encode() in member
 
 
 def test_a_package_lists_visits_in_its_index_and_titles_in_its_pages(
@@ -180,13 +181,9 @@ async def test_an_export_ends_when_it_is_told_to(is_wacz: bool, tmp_path: Path) 
 def test_a_title_is_found_in_what_servers_send(headers: str, body: bytes, title: str) -> None:
     archive = open_on(SimulatedDisk())
     store(archive, page(URL, NOW_S, body, headers))
-    found: list[str] = []
-    export_warc(
-        archive,
-        BytesIO(),
-        note=lambda exported: found.append(title_of(exported.capture) if exported.capture else ""),
-    )
-    assert found == [title]
+    found: list[Exported] = []
+    export_warc(archive, BytesIO(), note=found.append)
+    assert [title_of(one.event) for one in found if isinstance(one.event, StoredCapture)] == [title]
 
 
 def test_lines_are_sorted_by_runs_as_they_would_be_at_once(tmp_path: Path) -> None:
