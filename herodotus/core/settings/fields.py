@@ -102,6 +102,10 @@ def number(minimum: float, maximum: float, unit: str = "") -> FieldKind:
     return _ranged(what, unit, minimum, maximum, (int, float), made, repr)
 
 
+def seconds(minimum: float, maximum: float) -> FieldKind:
+    return number(minimum, maximum, "seconds")
+
+
 def _ranged(
     what: str,
     unit: str,

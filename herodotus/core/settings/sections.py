@@ -15,6 +15,7 @@ from herodotus.core.settings.fields import (
     line,
     many,
     number,
+    seconds,
     web_address,
     whole,
 )
@@ -62,7 +63,7 @@ class HttpSettings:
     survey: bool = flag().setting(
         True, "read each new capture once more, for statistics and in-links; about 2 ms and 1 kB a page"
     )
-    idle_s: float = number(1, 3600, "seconds").setting(
+    idle_s: float = seconds(1, 3600).setting(
         30.0, "a connection that is silent for so long is closed, so slow readers cannot pile up"
     )
 
@@ -87,17 +88,13 @@ class RingSettings:
         "positions on the ring; the peer's share grows with them. 0 takes one for each 50 GB offered, at most"
         " the charter's positions_per_address / slots",
     )
-    stabilize_s: float = number(0.5, 120, "seconds").setting(
-        10.0, "how often the peer asks a neighbour for its list"
-    )
-    rumour_s: float = number(0.2, 60, "seconds").setting(5.0, "how often the peer passes news on")
-    digest_s: float = number(1, 600, "seconds").setting(
+    stabilize_s: float = seconds(0.5, 120).setting(10.0, "how often the peer asks a neighbour for its list")
+    rumour_s: float = seconds(0.2, 60).setting(5.0, "how often the peer passes news on")
+    digest_s: float = seconds(1, 600).setting(
         60.0, "how often the peer compares its table with another peer's"
     )
-    graveyard_s: float = number(1, 600, "seconds").setting(
-        60.0, "how often the peer asks one of the dead again"
-    )
-    suspicion_s: float = number(1, 600, "seconds").setting(
+    graveyard_s: float = seconds(1, 600).setting(60.0, "how often the peer asks one of the dead again")
+    suspicion_s: float = seconds(1, 600).setting(
         30.0,
         "how long a silent peer has to answer before two witnesses declare it dead and others do its work",
     )
@@ -113,9 +110,7 @@ class CallsSettings:
     connections_max: int = whole(8, 10_000).setting(
         200, "connections that others may hold open at once; home routers can handle a few hundred"
     )
-    idle_s: float = number(1, 3600, "seconds").setting(
-        60.0, "a connection without a call for so long is closed"
-    )
+    idle_s: float = seconds(1, 3600).setting(60.0, "a connection without a call for so long is closed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +123,8 @@ class DiscoverySettings:
     dial_backs: int = whole(0, 16).setting(
         3, "peers of different networks that must reach this peer before it owns a share; 0 skips the test"
     )
-    rendezvous_find_s: float = number(1, 86_400, "seconds").setting(
-        600.0, "how often the peer looks at the rendezvous"
-    )
-    rendezvous_publish_s: float = number(1, 86_400, "seconds").setting(
+    rendezvous_find_s: float = seconds(1, 86_400).setting(600.0, "how often the peer looks at the rendezvous")
+    rendezvous_publish_s: float = seconds(1, 86_400).setting(
         1800.0, "how often the peer publishes its record there"
     )
 
@@ -160,19 +153,19 @@ class CopiesSettings:
         "local",
         "when a fetched capture counts as stored: when durable here, or at every holder that can be reached",
     )
-    compare_s: float = number(1, 604_800, "seconds").setting(
+    compare_s: float = seconds(1, 604_800).setting(
         86_400.0, "how often this peer compares with each other holder"
     )
-    departed_s: float = number(1, 2_592_000, "seconds").setting(
+    departed_s: float = seconds(1, 2_592_000).setting(
         86_400.0, "how long a lost peer may be away before the others make new copies of its captures"
     )
-    low_s: float = number(1, 86_400, "seconds").setting(
+    low_s: float = seconds(1, 86_400).setting(
         900.0, "the same when fewer than two thirds of the copies can be reached"
     )
-    keep_s: float = number(1, 2_592_000, "seconds").setting(
+    keep_s: float = seconds(1, 2_592_000).setting(
         3_600.0, "how long this peer's share must be unchanged before it may delete surplus copies"
     )
-    audit_s: float = number(1, 604_800, "seconds").setting(
+    audit_s: float = seconds(1, 604_800).setting(
         3_600.0, "how often the peer asks another holder for proof of a copy"
     )
     cross_fetch_share: float = number(0, 1, "of the captures").setting(
@@ -189,7 +182,7 @@ class LinksSettings:
     per_peer: int = whole(1, 10_000).setting(
         40, "average number of waiting links for each peer of the ring that starts a walk; the thesis had ten"
     )
-    wait_s: float = number(0.1, 86_400, "seconds").setting(
+    wait_s: float = seconds(0.1, 86_400).setting(
         600.0, "the longest time that a link waits for others before a walk starts"
     )
 
@@ -257,7 +250,7 @@ class ArchiveFilesSettings:
 class LifecycleSettings:
     """How the daemon stops."""
 
-    drain_s: float = number(0.1, 600, "seconds").setting(
+    drain_s: float = seconds(0.1, 600).setting(
         8.0, "time to finish open work after the first stop signal; service managers kill after 10 s"
     )
 
