@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -45,7 +44,7 @@ from herodotus.portal.api.statistics import StatisticsAnswers
 from herodotus.portal.api.streams import StreamAnswers
 from herodotus.portal.archive_pages import ArchivePages, Asked, failure
 from herodotus.portal.archive_questions import Shelf
-from herodotus.portal.client_limits import ClientLimits
+from herodotus.portal.client_limits import ClientLimits, parsed_address
 from herodotus.portal.differences import DiffPages
 from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.operator_pages import OperatingPages
@@ -72,17 +71,8 @@ def origin_of(host: str, known: Mapping[str, str]) -> str | None:
     name = match[1].lower().rstrip(".")
     if name in known:
         return known[name]
-    return checked_origin("http", host) if _is_ours(name) else None
-
-
-def _is_ours(name: str) -> bool:
-    if name == "localhost":
-        return True
-    try:
-        ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True
+    is_ours = name == "localhost" or parsed_address(name.strip("[]")) is not None
+    return checked_origin("http", host) if is_ours else None
 
 
 def refusal(request: Request, *, is_known_host: bool, is_replay_host: bool = False) -> Answer | None:

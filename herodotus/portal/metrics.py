@@ -185,16 +185,13 @@ class PeerMetrics(Collector):
     figures: PortalFigures
 
     def collect(self) -> Iterator[Metric]:
-        yield _info(self.status)
+        of = self.status
+        labels = {"version": of.version, "network": of.network, "network_id": of.network_id}
+        info = GaugeMetricFamily(PREFIX + INFO, INFO_HELP, labels=tuple(labels))
+        info.add_metric(tuple(labels.values()), 1)
+        yield info
         for row in METRICS:
             yield _metric(row, row.value(self.status, self.figures))
-
-
-def _info(status: PeerStatus) -> Metric:
-    labels = {"version": status.version, "network": status.network, "network_id": status.network_id}
-    family = GaugeMetricFamily(PREFIX + INFO, INFO_HELP, labels=tuple(labels))
-    family.add_metric(tuple(labels.values()), 1)
-    return family
 
 
 def _metric(row: MetricRow, value: float | Mapping[str, float]) -> Metric:
