@@ -61,24 +61,6 @@ class NoLab(NotFound):
         )
 
 
-class LabExists(Misuse):
-    def __init__(self, folder: Path, running: int) -> None:
-        way_out = f"end it with `herodotus ring down --dir {shlex.quote(str(folder))}`, or use another --dir"
-        super().__init__(f"{folder} already holds a ring of which {running} peers run; {way_out}")
-
-
-class NoSuchPeer(NotFound):
-    def __init__(self, number: int, count: int) -> None:
-        super().__init__(f"the ring has no peer {number}: its peers are 0 to {count - 1}")
-
-
-class PeerDied(WorldFailure):
-    def __init__(self, home: str, log: Path, last_line: str) -> None:
-        super().__init__(
-            f"the peer of {home} ended while starting: {last_line or 'it said nothing'}; see {log}"
-        )
-
-
 class NotIdeal(WorldFailure):
     def __init__(self, waited_s: float, ideal: int, wanted: int) -> None:
         super().__init__(
@@ -192,7 +174,8 @@ def _check_alive(peer: LabPeer, process: subprocess.Popen[bytes] | None) -> None
     if process is not None and process.poll() is not None:
         log = Path(peer.home) / "log" / "console.log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        raise PeerDied(peer.home, log, lines[-1] if lines else "")
+        said = (lines[-1] if lines else "") or "it said nothing"
+        raise WorldFailure(f"the peer of {peer.home} ended while starting: {said}; see {log}")
 
 
 async def _who_sees_ideal(peers: Sequence[LabPeer]) -> set[str]:

@@ -28,11 +28,6 @@ _LINE_BYTES_MAX = 10_000
 _END_S = 10.0
 
 
-class NoWeb(WorldFailure):
-    def __init__(self, command: list[str], reason: str) -> None:
-        super().__init__(f"the made-up web did not start ({reason}); `{' '.join(command)}` says why")
-
-
 def log_in(folder: Path) -> Path:
     return folder / "web.jsonl"
 
@@ -71,7 +66,8 @@ def _control_of(process: subprocess.Popen[bytes], command: list[str]) -> str:
         return str(json.loads(line)["control"])
     except (ValueError, KeyError, TypeError) as error:
         reason = "it ended" if is_readable else f"it was silent for {READY_S:g} s"
-        raise NoWeb(command, reason) from error
+        sentence = f"the made-up web did not start ({reason}); `{' '.join(command)}` says why"
+        raise WorldFailure(sentence) from error
 
 
 def front_pages(control: str) -> list[str]:

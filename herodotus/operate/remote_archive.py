@@ -23,11 +23,6 @@ _STATUS = re.compile(r"[1-9]\d\d", re.ASCII)
 _KEPT = "%/:?#[]@!$&'()*+,;=~-._"
 
 
-class NotOverThere(Misuse):
-    def __str__(self) -> str:
-        return "another peer answers only questions about its history and captures"
-
-
 def read_from(base: str, order: ArchiveOrder, say: Say) -> OrderReport:
     """Performs what a reader may ask; see `herodotus.core.orders.Performer`."""
     del say
@@ -39,7 +34,7 @@ def read_from(base: str, order: ArchiveOrder, say: Say) -> OrderReport:
         return OrderReport(facts=None if found is None else _decoded(base, found[1]))
     if isinstance(order, Get):
         return _get(base, order)
-    raise NotOverThere
+    raise Misuse("another peer answers only questions about its history and captures")
 
 
 def _get(base: str, order: Get) -> OrderReport:

@@ -25,15 +25,6 @@ class NoServiceManager(WorldFailure):
         )
 
 
-class ManagerRefused(WorldFailure):
-    def __init__(self, asked: str, reason: str) -> None:
-        super().__init__(f"systemd did not {asked}: {reason}; `journalctl --user -u herodotus` says more")
-
-
-class UnitChanged(FileMisuse):
-    """The unit is not as we wrote it, so it belongs to its owner."""
-
-
 class NotInstalled(NotFound):
     def __init__(self, file: Path) -> None:
         super().__init__(f"there is no {file}; `herodotus service install` makes it")
@@ -69,7 +60,7 @@ def write_unit(file: Path, text: str, *, replaces: bool) -> WrittenUnit:
     kept = None
     if before is not None and not is_unchanged(before):
         if not replaces:
-            raise UnitChanged(
+            raise FileMisuse(
                 file=str(file),
                 problem="was changed since it was written",
                 hint="--replace writes it again and keeps yours beside it; --print shows the new one",
@@ -85,7 +76,7 @@ def remove_unit(file: Path, *, replaces: bool) -> None:
     if before is None:
         raise NotInstalled(file)
     if not is_unchanged(before) and not replaces:
-        raise UnitChanged(
+        raise FileMisuse(
             file=str(file),
             problem="was changed since it was written",
             hint="--replace removes it anyway",
@@ -125,7 +116,8 @@ def check_manager() -> None:
 def order(what: str, *arguments: str) -> None:
     done = _systemctl(*arguments)
     if done.returncode != 0:
-        raise ManagerRefused(what, _sentence(done))
+        sentence = f"systemd did not {what}: {_sentence(done)}; `journalctl --user -u herodotus` says more"
+        raise WorldFailure(sentence)
 
 
 def facts_of(name: str) -> dict[str, str]:

@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 _DEFAULT = click.core.ParameterSource.DEFAULT
 
 
-class NothingArchived(WorldFailure):
-    def __init__(self, host: str, problem: str) -> None:
-        super().__init__(f"nothing could be archived; {host}: {problem}")
-
-
 class RunningPeerCrawls(Misuse):
     def __init__(self, home: str) -> None:
         super().__init__(
@@ -264,4 +259,4 @@ def _tell(frame: CommandFrame, found: Mapping[str, Any]) -> None:
         and found["failed"] + found["forbidden"]
     ):
         host, counts = next(iter(found["by_host"].items()))
-        raise NothingArchived(host=host, problem=counts["problem"] or "see above")
+        raise WorldFailure(f"nothing could be archived; {host}: {counts['problem'] or 'see above'}")

@@ -12,14 +12,6 @@ from herodotus.operate.cli.frame import SECONDS, CommandFrame, framed, main
 _ENDS_WITHIN_S = 30.0
 
 
-class StillDraining(WorldFailure):
-    def __init__(self, waited_s: float) -> None:
-        super().__init__(
-            f"after {waited_s:g} s the peer has not handed over everything; it continues and ends by itself: "
-            "`herodotus drain` shows its progress, `herodotus drain --cancel` keeps the peer"
-        )
-
-
 @main.command()
 @click.option(
     "--wait", "wait_s", type=SECONDS, metavar="S", help="Watch for at most so long (default: to the end)."
@@ -49,7 +41,10 @@ def drain(frame: CommandFrame, wait_s: float | None, cancel: bool) -> None:
         return
     facts = ask_at_door(frame.home, Drain(wait_s=wait_s), _once(frame)).facts
     if not facts["is_over"] and wait_s:
-        raise StillDraining(wait_s)
+        raise WorldFailure(
+            f"after {wait_s:g} s the peer has not handed over everything; it continues and ends by itself: "
+            "`herodotus drain` shows its progress, `herodotus drain --cancel` keeps the peer"
+        )
     if facts["is_over"]:
         frame.say(
             f"everything it held is with {others(facts['peers'])}" if facts["peers"] else "it held nothing"

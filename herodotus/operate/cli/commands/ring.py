@@ -1,5 +1,6 @@
 """How does a tester start, watch, hurt and end a ring of real peers on this machine? `ring ...`."""
 
+import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +14,7 @@ from platformdirs import user_data_path
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from herodotus.core.charter import Charter
+from herodotus.core.errors import Misuse, NotFound
 from herodotus.core.orders import Begin
 from herodotus.home.clock import unix_seconds
 from herodotus.home.folder import Home, check_network, running_on
@@ -129,7 +131,10 @@ def up(
     """Start peers, each with its own home, and wait until their ring is ideal."""
     folder = folder.absolute()
     if running := len(lab_ring.processes_on(lab_ring.homes_of(folder))):
-        raise lab_ring.LabExists(folder, running)
+        down = f"herodotus ring down --dir {shlex.quote(str(folder))}"
+        raise Misuse(
+            f"{folder} already holds a ring of which {running} peers run; end it with `{down}`, or use another --dir"
+        )
     lab_web.end(folder)  # of a ring whose `up` was killed
     charter = _charter_of(folder, network, has_web=web is not None, day_length_s=day_length_s)
     peers = tuple(lab_ring.place(folder, number, base_port) for number in range(count))
@@ -275,7 +280,7 @@ def revive(frame: CommandFrame, numbers: tuple[int, ...], wait_s: float, folder:
 def _chosen(lab: Lab, numbers: tuple[int, ...]) -> list[tuple[int, LabPeer]]:
     for number in numbers:
         if number >= len(lab.peers):
-            raise lab_ring.NoSuchPeer(number, len(lab.peers))
+            raise NotFound(f"the ring has no peer {number}: its peers are 0 to {len(lab.peers) - 1}")
     return [(number, lab.peers[number]) for number in sorted(set(numbers))]
 
 

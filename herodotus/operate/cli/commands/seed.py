@@ -17,12 +17,6 @@ FILE_CHARACTERS_MAX = 64 * 2**20
 SEEDS_TOLD_AT_ONCE = 200  # of at most some 2,000 characters each: an order may have 1 MB
 
 
-class NoSuchSeed(NotFound):
-    def __init__(self, urls: list[str]) -> None:
-        more = f" and {len(urls) - 3} more" if len(urls) > 3 else ""
-        super().__init__(f"not a seed: {', '.join(urls[:3])}{more}; `herodotus seed list` shows the seeds")
-
-
 @main.group()
 def seed() -> None:
     """Keep the URLs at which crawls begin.
@@ -107,7 +101,8 @@ def remove(frame: CommandFrame, urls: tuple[str, ...]) -> None:
         if url not in unknown:
             frame.say(f"removed {url}")
     if unknown:
-        raise NoSuchSeed(urls=unknown)
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        raise NotFound(f"not a seed: {', '.join(unknown[:3])}{more}; `herodotus seed list` shows the seeds")
 
 
 def _lines_of(file: str) -> tuple[str, ...]:

@@ -20,19 +20,6 @@ class StillRunning(WorldFailure):
         )
 
 
-class StillHolding(WorldFailure):
-    def __init__(self, waited_s: float) -> None:
-        super().__init__(
-            f"after {waited_s:g} s the peer has not handed over everything, so it keeps running; "
-            "nothing handed over is lost: try again, or stop the peer without --hand-over"
-        )
-
-
-class NotOurs(WorldFailure):
-    def __init__(self, pid: int) -> None:
-        super().__init__(f"process {pid} belongs to another user; stop it as that user, or as root")
-
-
 @main.command()
 @click.option("--force", is_flag=True, help="Kill the peer if it does not stop by itself.")
 @click.option(
@@ -80,7 +67,10 @@ def _hand_over(frame: CommandFrame, wait_s: float) -> None:
 
     facts = ask_at_door(frame.home, HandOver(wait_s=wait_s), frame.say).facts
     if not facts["is_over"]:
-        raise StillHolding(wait_s)
+        raise WorldFailure(
+            f"after {wait_s:g} s the peer has not handed over everything, so it keeps running; "
+            "nothing handed over is lost: try again, or stop the peer without --hand-over"
+        )
     frame.say(
         f"everything it held is with {others(facts['peers'])}" if facts["peers"] else "it holds nothing"
     )
@@ -91,7 +81,8 @@ def _signal(pid: int, number: signal.Signals) -> None:
         try:
             os.kill(pid, number)
         except PermissionError as error:
-            raise NotOurs(pid) from error
+            sentence = f"process {pid} belongs to another user; stop it as that user, or as root"
+            raise WorldFailure(sentence) from error
 
 
 def _gone(home: Home, wait_s: float) -> bool:
