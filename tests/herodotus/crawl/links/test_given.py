@@ -15,7 +15,7 @@ import trio.testing
 from crawler.core.link import Link
 from crawler.core.urls import url_key
 from herodotus.crawl.links import owner as owner_module
-from tests.herodotus.crawl.links.test_exchange import delivered, links, look_seldom, urls, world_of
+from tests.herodotus.crawl.links.test_exchange import SEEDS, delivered, links, look_seldom, urls, world_of
 from tests.herodotus.crawl.links.world import DAY_S, LinkPeer, LinkWorld
 
 pytestmark = pytest.mark.anyio
@@ -208,7 +208,7 @@ async def test_a_peer_that_starts_in_the_afternoon_makes_up_for_no_look(tmp_path
             assert turns == world.holders(url)[:1]
 
 
-@pytest.mark.parametrize("seed", range(1, 7))
+@pytest.mark.parametrize("seed", SEEDS)
 async def test_whatever_becomes_of_stand_ins_all_is_fetched_today_and_at_most_twice(
     tmp_path: Path, seed: int
 ) -> None:
