@@ -76,7 +76,9 @@ class RocksRows:
 
     def _is_within_prefix(self, start: bytes, end: bytes) -> bool:
         size = self._limits.prefix_bytes
-        return 0 < size <= len(start) and end <= after(start[:size])
+        if not 0 < size <= len(start):
+            return False
+        return start[:size] == end[:size] or end <= after(start[:size])
 
     def _checked(self, items: Iterable[Any], start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """rocksdict ends at an error as at the end, and what sealing does not see it leaves behind: ask."""

@@ -16,7 +16,6 @@ _UNSAFE = {ord(c): f"%{ord(c):02X}" for c in '<>"\\ '} | {n: f"%{n:02X}" for n i
 _SOME_ESCAPE = {ord(c): f"%{ord(c):02X}" for c in "\\^`{|}"}
 
 
-@lru_cache(maxsize=256)
 def header_url(url: str) -> str:
     """As it may stand between angle brackets in a header: nothing in it ends a line, a link or ASCII. What is stored
     as `|` or `{` stays so: escaped it is another address to the URL standard, with another place on the ring."""
@@ -26,6 +25,10 @@ def header_url(url: str) -> str:
     return "".join(
         c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace")) for c in escaped
     )
+
+
+_remembered = lru_cache(maxsize=256)(header_url)
+"""For what names one URL many times, as a history or a TimeMap does; a list of many URLs would only fill it."""
 
 
 def is_same_path(one: str, other: str) -> bool:
@@ -45,18 +48,18 @@ class Places:
 
     @property
     def gate(self) -> str:
-        return f"{self.origin}/web/{header_url(self.url)}"
+        return f"{self.origin}/web/{_remembered(self.url)}"
 
     @property
     def history(self) -> str:
         return f"{self.origin}{history_path(self.url)}"
 
     def timemap(self, form: str = "link") -> str:
-        return f"{self.origin}/web/timemap/{form}/{header_url(self.url)}"
+        return f"{self.origin}/web/timemap/{form}/{_remembered(self.url)}"
 
 
 def memento_path(url: str, time_s: int, flag: str = "") -> str:
-    return f"/web/{format_digits(time_s)}{flag}/{header_url(url)}"
+    return f"/web/{format_digits(time_s)}{flag}/{_remembered(url)}"
 
 
 def history_path(url: str) -> str:
@@ -65,7 +68,7 @@ def history_path(url: str) -> str:
 
 def diff_path(url: str, old_s: int, new_s: int, *, is_inline: bool = False) -> str:
     form = "inline/" if is_inline else ""
-    return f"/web/diff/{form}{format_digits(old_s)}/{format_digits(new_s)}/{header_url(url)}"
+    return f"/web/diff/{form}{format_digits(old_s)}/{format_digits(new_s)}/{_remembered(url)}"
 
 
 def memento_links(
