@@ -69,9 +69,9 @@ def frontier_costs(text: str) -> Costs:
     }
 
 
-def layout_costs(text: str) -> Costs:
+def told_costs(text: str) -> Costs:
     [figures] = json_rows(text)
-    return {name: float(str(value)) for name, value in figures.items() if name.endswith("cpu")}
+    return {name: float(str(value)) for name, value in figures.items() if "cpu" in name or "bytes" in name}
 
 
 def upkeep_costs(text: str) -> Costs:
@@ -92,6 +92,28 @@ with tempfile.TemporaryDirectory() as scratch:
     print(json.dumps(measure_layout(OurLog, load_corpus(Path(".venv/bench-corpus"), 6_000), Path(scratch))))
 """
 """The store bench without the layouts of the papers, which take minutes."""
+_COMMITS = """
+import json, tempfile, time
+from pathlib import Path
+from scripts.benches.store_layouts import OurLog
+with tempfile.TemporaryDirectory() as scratch:
+    log, spent_s, captures = OurLog(Path(scratch)), 0.0, 131_072
+    archive, commit = type(log.archive), type(log.archive).commit
+    def timed(self, items):
+        global spent_s
+        begun = time.thread_time()
+        commit(self, items)
+        spent_s += time.thread_time() - begun
+    archive.commit = timed
+    for at in range(0, captures, 128):
+        log.store([(f"http://example.org/{number}", b"page %d" % number) for number in range(at, at + 128)])
+    log.archive.flush_index()
+    log.archive.index.compact()
+    index_bytes = log.archive.index.bytes_used()
+    print(json.dumps({"a capture cpu": spent_s / captures * 1e6, "index bytes a capture": index_bytes / captures}))
+    log.close()
+"""
+"""What log and index cost, without preparing records: captures of URLs of their own, as short as the corpus's."""
 
 BENCHES = (
     Bench(
@@ -109,7 +131,8 @@ BENCHES = (
         arguments=("-m", "scripts.benches.crawl_frontier", "--urls", "300000"),
         read=frontier_costs,
     ),
-    Bench(name="archive", arguments=("-c", _OUR_LAYOUT), read=layout_costs),
+    Bench(name="archive", arguments=("-c", _OUR_LAYOUT), read=told_costs),
+    Bench(name="commit", arguments=("-c", _COMMITS), read=told_costs),
     Bench(
         name="upkeep",
         arguments=("-m", "scripts.benches.store", "--pages", "3000", "--only", "streaming", "recovery"),
