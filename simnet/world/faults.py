@@ -134,12 +134,6 @@ def _move(fault: Fault, world: "World") -> None:
         world.hosts[number].change_address(world.fresh_address(number, move))
 
 
-@fault_kind("rebind")
-def _rebind(fault: Fault, world: "World") -> None:
-    for number in fault.hosts:
-        world.network.rebind_nat(number)
-
-
 @fault_kind("partition")
 def _partition(fault: Fault, world: "World") -> None:
     """`hosts` on one side, all others on the other."""
@@ -168,7 +162,7 @@ def _clog(fault: Fault, world: "World") -> None:
 
 @fault_kind("link")
 def _link(fault: Fault, world: "World") -> None:
-    """Everybody's link: loss, duplicate, reorder, reorder_s, extra_s, bytes_per_s."""
+    """Everybody's link: loss, duplicate, reorder, reorder_s, extra_s."""
     world.network.change_link(**fault.settings)
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from simnet.world.disk import SimulatedDisk
-from simnet.world.network import Address, NatKind, Network
+from simnet.world.network import Address, Network
 from simnet.world.schedule import EventQueue
 from simnet.world.trace import Trace
 
@@ -58,9 +58,8 @@ class WorldHost:
         network: Network,
         trace: Trace,
         chance: Callable[[str], random.Random],
-        nat: NatKind = "none",
     ) -> None:
-        self.number, self.address, self.nat = number, address, nat
+        self.number, self.address = number, address
         self._chance = chance
         self.program: Program | None = None
         self.boots = 0
@@ -159,7 +158,7 @@ class WorldHost:
     # -- driving the program --------------------------------------------------------------------------------
 
     def _plug(self) -> None:
-        self._network.plug(self.number, self.address, self._receive, self.nat)
+        self._network.plug(self.number, self.address, self._receive)
 
     def _pause_until(self, until: float, kind: str) -> None:
         self._paused_until = max(self._asleep_until, self._stalled_until)

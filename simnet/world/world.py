@@ -16,7 +16,7 @@ from typing import Protocol
 from simnet.world.faults import Fault, apply_fault
 from simnet.world.hosts import Boot, WorldHost
 from simnet.world.latency import Latency
-from simnet.world.network import Address, LineQuality, NatKind, Network
+from simnet.world.network import Address, LineQuality, Network
 from simnet.world.schedule import EventQueue
 from simnet.world.trace import Trace
 
@@ -68,7 +68,6 @@ class World:
         boot: Boot,
         *,
         address: Address | None = None,
-        nat: NatKind = "none",
         start_at: float | None = 0.0,
     ) -> WorldHost:
         """With `start_at` None the host stays down until someone starts it."""
@@ -81,7 +80,6 @@ class World:
             network=self.network,
             trace=self.trace,
             chance=self.chance,
-            nat=nat,
         )
         self.hosts.append(host)
         if start_at is not None:
