@@ -53,7 +53,7 @@ _HURTS = "part of what a simulated machine can suffer; the tests of stores ask f
 EXCEPTIONS: Mapping[str, str] = {
     "crawler.rocks:RocksRows.cache_bytes_max": _LOOKED_AT,
     "herodotus.peers.net.answer_memory:AnswerRoom.bytes_held": _LOOKED_AT,
-    "simnet.ringtest:RingUnderTest": "what it is for are tests",
+    "simnet.ringwatch:RingUnderTest": "what it is for are tests",
     "simnet.ringstorm:RingStorm.lie": "a blow that a state machine of the tests chooses",
     **dict.fromkeys(
         ("simnet.world.disk:SimulatedDisk.crash_images",),

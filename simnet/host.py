@@ -28,8 +28,7 @@ import trio.testing
 
 from simnet.world.disk import SimulatedDisk
 from simnet.world.hosts import WorldHost
-from simnet.world.latency import Latency
-from simnet.world.network import Address, LineQuality
+from simnet.world.network import Address, Latency, LineQuality
 from simnet.world.world import World
 
 SOCKET_DATAGRAMS_MAX = 1_000  # our datagrams in a socket buffer of 212 kB, generously

@@ -19,8 +19,7 @@ from typing import Any
 
 from simnet.world.faults import Fault, FaultError, shorten
 from simnet.world.hosts import LivelockError
-from simnet.world.latency import Latency
-from simnet.world.network import LineQuality
+from simnet.world.network import Latency, LineQuality
 from simnet.world.trace import TraceHeader
 from simnet.world.world import Checker, ViolationError, World, is_watching
 

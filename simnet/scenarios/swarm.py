@@ -17,8 +17,7 @@ from simnet.runs import ScenarioRun
 from simnet.scenarios import Figures, scenario, try_out
 from simnet.scenarios.ring import watch
 from simnet.world.faults import Fault, draw_faults
-from simnet.world.latency import King, Latency, LogNormal, Uniform
-from simnet.world.network import LineQuality
+from simnet.world.network import King, Latency, LineQuality, LogNormal, Uniform
 
 KINDS = ("restart", "clock", "suspend", "stall", "partition", "mute", "heal", "clog", "link")
 CALM_S = 60.0

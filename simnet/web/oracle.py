@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from simnet.web.hosts import WebHost, is_allowed
+from simnet.web.hosts import WebHost, is_allowed, trap_links
 from simnet.web.site import Response, Web, WebRequest
-from simnet.web.traps import trap_links
 
 URLS_MAX = 2_000_000
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from email.utils import formatdate, parsedate_to_datetime
 from functools import lru_cache
 
-from simnet.web.hosts import WebHost, WebSettings, robots_body
+from simnet.web.hosts import WebHost, WebSettings, robots_body, trap_page
 from simnet.web.pages import PageContent, Pages, PageVersion
-from simnet.web.traps import trap_page
 from simnet.web.words import draw
 
 EPOCH_S = 1_767_225_600  # 2026-01-01T00:00:00Z is day 0

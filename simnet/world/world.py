@@ -15,8 +15,7 @@ from typing import Protocol
 
 from simnet.world.faults import Fault, apply_fault
 from simnet.world.hosts import Boot, WorldHost
-from simnet.world.latency import Latency
-from simnet.world.network import Address, LineQuality, Network
+from simnet.world.network import Address, Latency, LineQuality, Network
 from simnet.world.schedule import EventQueue
 from simnet.world.trace import Trace
 

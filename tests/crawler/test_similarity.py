@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from crawler.core.similarity import DISTANCE_MAX, ORIGINS_MAX, SKETCHES_PER_ORIGIN, SeenSketches, sketch_of
 from crawler.core.urls import Origin
-from simnet.web.hosts import Hosts, WebHost, WebSettings
-from simnet.web.traps import trap_links, trap_page
+from simnet.web.hosts import Hosts, WebHost, WebSettings, trap_links, trap_page
 
 A = Origin("http://a.example")
 

@@ -9,8 +9,7 @@ import trio
 from simnet.host import FLAG, SimulatedPort, TrioCarrier, TrioNamesError, repeatable_trio, run_world
 from simnet.world.faults import Fault
 from simnet.world.hosts import WorldHost
-from simnet.world.latency import Uniform
-from simnet.world.network import Address, LineQuality
+from simnet.world.network import Address, LineQuality, Uniform
 from simnet.world.world import World
 
 STEADY = Uniform(low_s=0.05, high_s=0.05)

@@ -9,7 +9,7 @@ from dht.core.machine import RingMachine
 from dht.core.ring import VirtualNode
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK
-from simnet.ringtest import RingUnderTest
+from simnet.ringwatch import RingUnderTest
 from simnet.runs import Options, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.scenarios.measures import _links_wrong

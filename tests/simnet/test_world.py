@@ -11,8 +11,7 @@ import pytest
 
 from simnet.world.faults import Fault, FaultError, draw_faults, shorten
 from simnet.world.hosts import LivelockError, WorldHost
-from simnet.world.latency import King, LogNormal, Uniform
-from simnet.world.network import Address, LineQuality
+from simnet.world.network import Address, King, LineQuality, LogNormal, Uniform
 from simnet.world.schedule import EventQueue
 from simnet.world.trace import Trace, TraceError, TraceHeader, read_trace, write_trace
 from simnet.world.world import Silent, ViolationError, World
