@@ -21,7 +21,6 @@ from dht.core.frames import Address as SocketAddress
 from dht.core.limits import Buckets, Rate, prefix_of
 from dht.core.messages import DialBackReply, DialBackRequest, Message
 from dht.core.reachability import (
-    Reachability,
     ReachabilityMachine,
     RequestDialBacks,
     StandingChanged,
@@ -160,19 +159,11 @@ class OwnReach:
         self._asked: dict[int, _Asked] = {}
         self._changed = anyio.Event()
         self._grown = anyio.Event()
-        self._machine = ReachabilityMachine(wanted, now=0.0, is_prefix_distinct=wanted > 1)
-
-    @property
-    def standing(self) -> Reachability:
-        return self._machine.standing
-
-    @property
-    def reason(self) -> str:
-        return self._machine.reason
+        self.machine = ReachabilityMachine(wanted, now=0.0, is_prefix_distinct=wanted > 1)
 
     def test_again(self) -> None:
         """Our address or the router's mapping is another."""
-        self._machine.address_changed(anyio.current_time())
+        self.machine.address_changed(anyio.current_time())
         self._changed.set()
 
     def table_changed(self) -> None:
@@ -192,13 +183,13 @@ class OwnReach:
         async with anyio.create_task_group() as tasks:
             while True:
                 self._changed = anyio.Event()
-                self._machine.advance(anyio.current_time())
-                for effect in self._machine.take_effects():
+                self.machine.advance(anyio.current_time())
+                for effect in self.machine.take_effects():
                     if isinstance(effect, RequestDialBacks):
                         tasks.start_soon(self._test, effect)
                     else:
                         self._tell(effect)
-                deadline = self._machine.next_deadline()
+                deadline = self.machine.next_deadline()
                 with anyio.CancelScope(deadline=float("inf") if deadline is None else deadline):
                     await self._changed.wait()
                 await anyio.lowlevel.checkpoint()
@@ -230,7 +221,7 @@ class OwnReach:
     async def _test(self, request: RequestDialBacks) -> None:
         networks = self._networks()
         if len(networks) < request.wanted:
-            self._machine.networks_missing(
+            self.machine.networks_missing(
                 round_number=request.round, known=len(networks), now=anyio.current_time()
             )
             self._changed.set()
@@ -243,7 +234,7 @@ class OwnReach:
         async with anyio.create_task_group() as tasks:
             for contact in (by_peer[peer] for peer in by_peer if peer in chosen):
                 tasks.start_soon(self._ask, request.round, contact)
-        self._machine.helpers_missing(round_number=request.round, now=anyio.current_time())
+        self.machine.helpers_missing(round_number=request.round, now=anyio.current_time())
         self._changed.set()
 
     async def _ask(self, round_number: int, contact: Contact) -> None:
@@ -260,7 +251,7 @@ class OwnReach:
         finally:
             del self._asked[request.id]
         if asked.answer is not None:
-            self._machine.dialed_back(
+            self.machine.dialed_back(
                 round_number=round_number,
                 prefix=self._network_of(contact),
                 is_reached=asked.answer.is_reached,

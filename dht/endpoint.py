@@ -159,12 +159,6 @@ class SessionEndpoint:
         peer = self._introduce(session, now)
         return PeerMet(contact=peer.contact, record=peer.record, seen=None)
 
-    def next_deadline(self) -> float | None:
-        return self.link.next_deadline()
-
-    def advance(self, now: float) -> None:
-        self.link.advance(now)
-
     def take_events(self, now: float) -> list[TransportEvent]:
         if self.link.events:
             for event in self.link.events:

@@ -176,8 +176,8 @@ class RingNode(RingReader):
             is_ideal=is_ideal(self.machine, ring),
             is_joined=is_joined(ring),
             restarts=self._seated.keeper.restarts,
-            standing=self._reach.standing,
-            reachability=self._reach.reason,
+            standing=self._reach.machine.standing,
+            reachability=self._reach.machine.reason,
             dial_backs=MappingProxyType(dict(self._dial_backs.counts)),
             slot=self._seated.keeper.seat.slot,
         )

@@ -291,12 +291,12 @@ class UdpTransport:
         while True:
             self._timer_changed = anyio.Event()
             now = self._now()
-            deadline = self.endpoint.next_deadline()
+            deadline = self._link.next_deadline()
             self._armed_for = min(deadline if deadline is not None else float("inf"), now + HOUSEKEEPING_S)
             with anyio.CancelScope(deadline=self._armed_for):
                 await self._timer_changed.wait()
             now = self._now()
-            self.endpoint.advance(now)
+            self._link.advance(now)
             self._settle(now)
 
     async def _work_off_queue(self) -> None:

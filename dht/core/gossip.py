@@ -71,8 +71,8 @@ class Gossip:
         self.contests = Contests(host, table, self._lost_place)
         self.graves: deque[Contact] = deque(maxlen=bounds.GRAVES_MAX)
         self.seeds: deque[Contact] = deque(maxlen=bounds.SEEDS_MAX)
-        self._thrift = Thrift(host)
-        self.rumours = Rumours(host, table, self._thrift, self._anybody, self.hear)
+        self.thrift = Thrift(host)
+        self.rumours = Rumours(host, table, self.thrift, self._anybody, self.hear)
         self._is_eager = True
         self._is_hastened = False
         self._swept_to = PeerKey(b"")  # how far a sweep for expired records has come; empty between sweeps
@@ -83,18 +83,14 @@ class Gossip:
 
     def start(self, now: float) -> None:
         self._takes_part = True
-        self._thrift.start(now)
+        self.thrift.start(now)
         self._host.at(now + self._host.random.uniform(0, self._digest_period()), self._compare)
         self._host.at(now + self._host.jittered(self._host.rules.graveyard_s), self._visit_grave)
 
     @property
-    def bits_per_s(self) -> float:
-        return self._thrift.bits_per_s
-
-    @property
     def level(self) -> int:
         """0 full table, 1 slower, 2 sampled."""
-        return self._thrift.level
+        return self.thrift.level
 
     # --- news
 
@@ -273,7 +269,7 @@ class Gossip:
 
     def exchange(self, target: Contact, now: float) -> None:
         request = Digest(id=self._host.new_id(), sums=tuple(self._table.sums))
-        self._thrift.spend(SEALED_BYTES + DIGEST_BYTES)
+        self.thrift.spend(SEALED_BYTES + DIGEST_BYTES)
         self._host.ask(target, request, partial(self._compared, target), now)
 
     def answer_digest(self, request: Digest, asker: Contact, now: float) -> None:
@@ -282,7 +278,7 @@ class Gossip:
         if mine != theirs:
             differing = tuple(bucket for bucket in range(BUCKETS) if mine[bucket] != theirs[bucket])
         self._host.send(asker, DigestDiffers(id=request.id, buckets=differing))
-        self._thrift.spend(SEALED_BYTES + 2 * len(differing))
+        self.thrift.spend(SEALED_BYTES + 2 * len(differing))
         if self.level < 2:
             self._catch_up(asker, differing, now)
 
@@ -317,7 +313,7 @@ class Gossip:
     def _pull(self, source: Contact, bucket: int, after: bytes, now: float, page: int = 1) -> None:
         have = tuple(self._table.fingerprints(bucket)[:HAVE_MAX])
         request = Pull(id=self._host.new_id(), bucket=bucket, after=after, have=have)
-        self._thrift.spend(SEALED_BYTES + 5 * len(have))
+        self.thrift.spend(SEALED_BYTES + 5 * len(have))
         self._host.ask(source, request, partial(self._pulled, source, request, page), now)
 
     def _pulled(self, source: Contact, request: Pull, page: int, reply: Reply | None, now: float) -> None:
@@ -336,7 +332,7 @@ class Gossip:
     def answer_pull(self, request: Pull, asker: Contact) -> None:
         news, more = self._table.news_in(request.bucket, request.after, frozenset(request.have), NEWS_MAX)
         self._host.send(asker, MemberRecords(id=request.id, news=tuple(news), more=more))
-        self._thrift.spend(SEALED_BYTES + NEWS_BYTES * len(news))
+        self.thrift.spend(SEALED_BYTES + NEWS_BYTES * len(news))
 
     # --- graves, expiry, departures
 
@@ -405,7 +401,7 @@ class Gossip:
         return self._host.rules.digest_s * (1 + self.level)
 
     def _keep_budget(self, now: float) -> None:
-        if self._thrift.judge(now):
+        if self.thrift.judge(now):
             self.rumours.waiting.clear()
         if self.level == 2 and len(self._table) > 2 * bounds.SAMPLE_MAX:
             keep_sample(self._host, self._table)

@@ -133,10 +133,6 @@ class MachineHost:
             self.health -= 1
         question.on_reply(reply, now)
 
-    def take_loopback(self) -> list[Message]:
-        messages, self.loopback = self.loopback, []
-        return messages
-
     def forget_questions(self) -> None:
         self.questions.clear()
         self._heap.clear()

@@ -92,7 +92,7 @@ class RingMachine:
         """`record` says who we are; its incarnation and dates are renewed here, whenever needed."""
         self._record = record
         self._host = MachineHost(first_contact_of(record, rules.id_check), rules, notary, random)
-        self._rules = rules
+        self.rules = rules
         self.table = MemberTable(rules.id_check)
         self._gossip = Gossip(
             self._host, self.table, self._refute, self._is_near, self._table_changed, self._place_taken
@@ -116,10 +116,6 @@ class RingMachine:
     @property
     def me(self) -> Contact:
         return self._host.me
-
-    @property
-    def rules(self) -> RingRules:
-        return self._rules
 
     @property
     def own_record(self) -> PeerRecord:
@@ -193,7 +189,8 @@ class RingMachine:
     def advance(self, now: float) -> None:
         self._now = now
         self._host.run_due(now)
-        for message in self._host.take_loopback():
+        messages, self._host.loopback = self._host.loopback, []
+        for message in messages:
             self.receive(message, self._host.me, now)
 
     def next_deadline(self) -> float | None:
@@ -256,7 +253,7 @@ class RingMachine:
             arcs=self._arcs,
             members=len(self.table),
             unwell=tuple(sorted((peer, illness.clock) for peer, illness in self._detector.unwell.items())),
-            gossip_bits_per_s=self._gossip.bits_per_s,
+            gossip_bits_per_s=self._gossip.thrift.bits_per_s,
             counts=tuple(sorted(self._host.counts.items())),
         )
 
@@ -326,7 +323,7 @@ class RingMachine:
     # --- joining
 
     def _place_taken(self, claimant: SignedRecord) -> None:
-        self._report_taken(first_contact_of(claimant.record, self._rules.id_check))
+        self._report_taken(first_contact_of(claimant.record, self.rules.id_check))
 
     def _report_taken(self, holder: Contact) -> None:
         self._host.counts["own position taken"] += 1
@@ -409,7 +406,7 @@ class RingMachine:
                 node.hurry(now)
 
     def _table_changed(self, signed: SignedRecord) -> None:
-        contacts = contacts_of(signed.record, self._rules.id_check)
+        contacts = contacts_of(signed.record, self.rules.id_check)
         for node in self.nodes:
             for contact in contacts:
                 node.met(contact, self._now)
@@ -428,7 +425,7 @@ class RingMachine:
     def _renew_arcs(self) -> None:
         self._arcs_are_stale = False
         members = [(node.contact, node.predecessor) for node in self.nodes if node.is_member]
-        arcs = own_arcs(members, self.table.counterclockwise, Rule(self._rules.copies))
+        arcs = own_arcs(members, self.table.counterclockwise, Rule(self.rules.copies))
         assert len(arcs) <= len(members)
         if arcs != self._arcs:
             self._arcs = arcs

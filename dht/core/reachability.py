@@ -57,8 +57,8 @@ class ReachabilityMachine:
         assert 0 <= wanted <= RESULTS_MAX, wanted
         self._wanted = wanted
         self._is_prefix_distinct = is_prefix_distinct
-        self._standing = Reachability.UNKNOWN
-        self._reason = "nobody has tried to call this peer back yet"
+        self.standing = Reachability.UNKNOWN
+        self.reason = "nobody has tried to call this peer back yet"
         self._effects: list[ReachabilityEffect] = []
         self._round = 0
         self._is_testing = False
@@ -69,16 +69,8 @@ class ReachabilityMachine:
         self._successes = 0
         self._failures = 0
 
-    @property
-    def standing(self) -> Reachability:
-        return self._standing
-
-    @property
-    def reason(self) -> str:
-        return self._reason
-
     def next_deadline(self) -> float | None:
-        is_settled = self._wanted == 0 and self._standing is Reachability.MEMBER
+        is_settled = self._wanted == 0 and self.standing is Reachability.MEMBER
         return None if is_settled else self._due_at
 
     def take_effects(self) -> list[ReachabilityEffect]:
@@ -158,7 +150,7 @@ class ReachabilityMachine:
         self._failed_rounds += 1
         wait = LEAF_RETEST_FIRST_S * 2 ** min(self._failed_rounds - 1, 10)
         self._due_at = now + min(wait, LEAF_RETEST_LONGEST_S)
-        is_kept = self._standing is Reachability.MEMBER and self._failed_rounds < FAILED_ROUNDS_TO_LOSE
+        is_kept = self.standing is Reachability.MEMBER and self._failed_rounds < FAILED_ROUNDS_TO_LOSE
         if not is_kept:
             self._is_untested = False
             self._become(Reachability.LEAF, self._why_not())
@@ -175,8 +167,8 @@ class ReachabilityMachine:
         return f"only {reached} of {wanted} needed networks could call this peer back, {failed} could not"
 
     def _become(self, standing: Reachability, reason: str) -> None:
-        is_news = standing is not self._standing
-        self._standing, self._reason = standing, reason
+        is_news = standing is not self.standing
+        self.standing, self.reason = standing, reason
         if is_news:
             self._effects.append(StandingChanged(standing=standing, reason=reason))
 

@@ -107,11 +107,12 @@ class ZeroconfLan(LanDiscovery):
         if self._zeroconf is None:
             return []
         found: dict[str, list[Endpoint]] = {}
-        zeroconf = self._zeroconf.zeroconf
+        zeroconf, network = self._zeroconf.zeroconf, self._settings.network.hex().encode()
 
         async def resolve(name: str) -> None:
             info = AsyncServiceInfo(SERVICE, name)
-            if await info.async_request(zeroconf, RESOLVE_MS) and self._is_of_our_network(info):
+            is_resolved = await info.async_request(zeroconf, RESOLVE_MS)
+            if is_resolved and (info.properties or {}).get(b"network") == network:
                 hosts = [host for host in info.parsed_scoped_addresses() if parse_ip(host) is not None]
                 found[name] = [(host, info.port or 0) for host in hosts[:4] if info.port]
 
@@ -119,6 +120,3 @@ class ZeroconfLan(LanDiscovery):
             for name in list(self._names):
                 group.start_soon(resolve, name)
         return [endpoint for name in sorted(found) for endpoint in found[name]]
-
-    def _is_of_our_network(self, info: AsyncServiceInfo) -> bool:
-        return (info.properties or {}).get(b"network") == self._settings.network.hex().encode()

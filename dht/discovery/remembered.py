@@ -50,9 +50,6 @@ class RememberedPeers:
         self._network = network
         self._peers: dict[bytes, RememberedPeer] = {}
 
-    def __len__(self) -> int:
-        return len(self._peers)
-
     def load(self, now: float) -> None:
         """A missing, torn or alien file leaves us with nobody, and a warning."""
         saved = read_state(self._path, _File)

@@ -50,7 +50,7 @@ def run(peers: list[Peer], seconds: int) -> None:
         now = START_S + tick / 20
         for peer in peers:
             peer.machine.advance(now)
-            peer.endpoint.advance(now)
+            peer.endpoint.link.advance(now)
             peer.perform(now)
         sent = [(peer.address, *datagram) for peer in peers for datagram in peer.endpoint.link.outgoing]
         for peer in peers:
