@@ -25,11 +25,6 @@ class NoServiceManager(WorldFailure):
         )
 
 
-class NotInstalled(NotFound):
-    def __init__(self, file: Path) -> None:
-        super().__init__(f"there is no {file}; `herodotus service install` makes it")
-
-
 def unit_file(name: str) -> Path:
     """Where the user manager looks: systemd.unit(5)."""
     chosen = os.environ.get("XDG_CONFIG_HOME", "")
@@ -72,10 +67,7 @@ def write_unit(file: Path, text: str, *, replaces: bool) -> WrittenUnit:
 
 
 def remove_unit(file: Path, *, replaces: bool) -> None:
-    before = read_unit(file)
-    if before is None:
-        raise NotInstalled(file)
-    if not is_unchanged(before) and not replaces:
+    if not is_unchanged(installed_unit(file)) and not replaces:
         raise FileMisuse(
             file=str(file),
             problem="was changed since it was written",
@@ -85,6 +77,13 @@ def remove_unit(file: Path, *, replaces: bool) -> None:
         file.unlink()
     except OSError as error:
         raise storage_failure(error, file, "remove") from error
+
+
+def installed_unit(file: Path) -> str:
+    text = read_unit(file)
+    if text is None:
+        raise NotFound(f"there is no {file}; `herodotus service install` makes it")
+    return text
 
 
 def read_unit(file: Path) -> str | None:

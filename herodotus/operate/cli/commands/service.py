@@ -9,12 +9,11 @@ from herodotus.home.folder import open_home
 from herodotus.operate.cli.frame import CommandFrame, common_options, framed, main
 from herodotus.operate.cli.printing import print_text
 from herodotus.operate.service import (
-    NotInstalled,
     check_manager,
     facts_of,
+    installed_unit,
     order,
     own_program,
-    read_unit,
     remove_unit,
     unit_file,
     write_unit,
@@ -110,9 +109,7 @@ def uninstall(frame: CommandFrame, name: str, replace: bool) -> None:
       herodotus service uninstall
     """
     file = unit_file(name)
-    text = read_unit(file)
-    if text is None:
-        raise NotInstalled(file)
+    text = installed_unit(file)
     check_manager()
     if replace or is_unchanged(text):  # otherwise removing refuses, and the service keeps running
         order("stop the service", "disable", "--now", f"{name}.service")
@@ -132,9 +129,7 @@ def status(frame: CommandFrame, name: str) -> None:
       herodotus service status --json
     """
     file = unit_file(name)
-    text = read_unit(file)
-    if text is None:
-        raise NotInstalled(file)
+    text = installed_unit(file)
     facts = facts_of(name)
     is_active = facts.get("ActiveState") == "active"
     shown = {

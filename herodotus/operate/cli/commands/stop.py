@@ -13,13 +13,6 @@ from herodotus.home.folder import Home, wait_released
 from herodotus.operate.cli.frame import SECONDS, CommandFrame, framed, main
 
 
-class StillRunning(WorldFailure):
-    def __init__(self, pid: int, waited_s: float) -> None:
-        super().__init__(
-            f"process {pid} is still running after {waited_s:g} s; `herodotus stop --force` kills it"
-        )
-
-
 @main.command()
 @click.option("--force", is_flag=True, help="Kill the peer if it does not stop by itself.")
 @click.option(
@@ -53,12 +46,14 @@ def end_process(frame: CommandFrame, pid: int, wait_s: float, *, force: bool = F
     if _gone(frame.home, wait_s):
         frame.say(f"stopped process {pid}")
         return
-    if not force:
-        raise StillRunning(pid, wait_s)
-    _signal(pid, signal.SIGKILL)
-    if not _gone(frame.home, wait_s):
-        raise StillRunning(pid, wait_s)
-    frame.say(f"killed process {pid}")
+    if force:
+        _signal(pid, signal.SIGKILL)
+        if _gone(frame.home, wait_s):
+            frame.say(f"killed process {pid}")
+            return
+    raise WorldFailure(
+        f"process {pid} is still running after {wait_s:g} s; `herodotus stop --force` kills it"
+    )
 
 
 def _hand_over(frame: CommandFrame, wait_s: float) -> None:
