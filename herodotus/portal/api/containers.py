@@ -162,8 +162,7 @@ def _read(
 
 
 def _records_of(content: bytes, offset: int, length: int) -> list[ContainedRecord]:
-    found = []
-    skip = 0
+    found, skip = [], 0
     while skip < len(content):
         record, following = split_record(content, skip)
         found.append(_record(record, offset, length, skip))

@@ -7,7 +7,6 @@ OpenAPI document. The method itself refuses what the types leave open (a date th
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from enum import Enum
 from functools import cached_property
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
@@ -45,12 +44,6 @@ class ApiQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Fields are parameters, of the path or the query; this one has none."""
 
 
-class Access(Enum):
-    PUBLIC = "public"
-    OPERATOR = "operator"
-    """From this machine and with the operator's token only."""
-
-
 class AbsentError(Exception):
     """This peer has nothing of the URL: perhaps another one has."""
 
@@ -84,7 +77,8 @@ class ApiEndpoint:
     status: HTTPStatus = HTTPStatus.OK
     cost: float = 1.0
     """Of a reader's share."""
-    access: Access = Access.PUBLIC
+    is_for_operator: bool = False
+    """From this machine and with the operator's token only."""
     may_be_elsewhere: bool = False
     """Answered by a redirect to the peer that holds the address."""
     may_be_missing: bool = False

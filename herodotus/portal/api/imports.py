@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from herodotus.core.errors import HerodotusError
 from herodotus.core.orders import ArchiveOrder, Import, OrderReport, Say
-from herodotus.portal.api.endpoints import Access, ApiEndpoint, ApiQuestion, NotHereError
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, NotHereError
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import TooBusyError
 from herodotus.portal.targets import BadQuestionError
@@ -127,7 +127,7 @@ class ImportDesk:
         "Register files to import, one after the other.",
         method="POST",
         status=HTTPStatus.ACCEPTED,
-        access=Access.OPERATOR,
+        is_for_operator=True,
     )
     async def _register(self, question: OrderQuestion, asked: Asked) -> ImportFacts:
         for file in question.order.files:
@@ -154,12 +154,12 @@ class ImportDesk:
                 del self._known[one.number]
         return facts
 
-    @ApiEndpoint("/api/v1/imports", "The imports registered since the peer started.", access=Access.OPERATOR)
+    @ApiEndpoint("/api/v1/imports", "The imports registered since the peer started.", is_for_operator=True)
     async def _list_all(self, question: ApiQuestion, asked: Asked) -> ImportList:
         return ImportList(imports=tuple(self._known.values()))
 
     @ApiEndpoint(
-        "/api/v1/imports/{number}", "The progress of an import.", access=Access.OPERATOR, may_be_missing=True
+        "/api/v1/imports/{number}", "The progress of an import.", is_for_operator=True, may_be_missing=True
     )
     async def _one(self, question: NumberQuestion, asked: Asked) -> ImportFacts:
         found = self._known.get(question.number)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from herodotus import __version__
-from herodotus.portal.api.endpoints import Access, ApiEndpoint, places_in
+from herodotus.portal.api.endpoints import ApiEndpoint, places_in
 
 _REFERENCE = "#/components/schemas/{name}"
 _PROBLEM = {
@@ -73,7 +73,7 @@ def _operation(endpoint: ApiEndpoint, reference_of: Mapping[Any, Any]) -> dict[s
     if endpoint.body is not None:
         content = {"application/json": {"schema": reference_of[endpoint.body]}}
         operation["requestBody"] = {"required": True, "content": content}
-    if endpoint.access is Access.OPERATOR:
+    if endpoint.is_for_operator:
         operation["security"] = [{"operator": []}]
     return operation
 
@@ -138,7 +138,7 @@ def _responses(endpoint: ApiEndpoint, reference_of: Mapping[Any, Any]) -> dict[s
 
 def _failures(endpoint: ApiEndpoint) -> set[HTTPStatus]:
     failures = {HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
-    if endpoint.access is Access.OPERATOR:
+    if endpoint.is_for_operator:
         failures |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
     else:
         failures.add(HTTPStatus.TOO_MANY_REQUESTS)

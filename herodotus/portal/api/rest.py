@@ -15,7 +15,6 @@ from herodotus.core.ports import Lane, Workers
 from herodotus.portal.answer import PRIVATE, PUBLIC, Answer, json_bytes, problem
 from herodotus.portal.api.endpoints import (
     AbsentError,
-    Access,
     ApiEndpoint,
     GoneError,
     NotHereError,
@@ -84,14 +83,14 @@ class RestApi:
     async def _answered(
         self, endpoint: ApiEndpoint, work: Work, asked: Asked, places: dict[str, str]
     ) -> Answer:
-        if endpoint.access is Access.OPERATOR:
+        if endpoint.is_for_operator:
             refused = self._operator.may_order(asked.request)
         else:
             refused = self._limits.refusal(asked.request, endpoint.cost)
         if refused is not None:
             return refused
         answer = await self._tried(endpoint, work, asked, places)
-        if endpoint.access is Access.PUBLIC and "Cross-Origin-Resource-Policy" not in answer.headers:
+        if not endpoint.is_for_operator and "Cross-Origin-Resource-Policy" not in answer.headers:
             answer.headers.update(PUBLIC | answer.headers)
         answer.headers.setdefault("X-Herodotus-Peer", self._peer)
         return answer
@@ -170,7 +169,7 @@ def _sentence(problem_: str) -> str:
 
 
 def _written(endpoint: ApiEndpoint, request: Request, value: object) -> Answer:
-    is_private = endpoint.access is Access.OPERATOR or isinstance(value, endpoint.shapes[1:])
+    is_private = endpoint.is_for_operator or isinstance(value, endpoint.shapes[1:])
     headers = dict(PRIVATE if is_private else _READ)
     if (token := getattr(value, "next", None)) is not None:
         headers["Link"] = f'<{following(request, token)}>; rel="next"'
