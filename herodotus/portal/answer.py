@@ -100,6 +100,12 @@ def problem(status: HTTPStatus, detail: str, headers: Headers | None = None) -> 
     return document(facts, status, headers, "application/problem+json")
 
 
+def data(content_type: str, words: str, headers: Headers) -> Answer:
+    """For programs of any site; what UTF-8 cannot write becomes a question mark."""
+    headers = {**PUBLIC, **headers, "X-Content-Type-Options": "nosniff"}
+    return Answer(content_type=content_type, body=words.encode("utf-8", "replace"), headers=headers)
+
+
 COMPRESSED_BYTES_MIN = 1_000  # below, the headers weigh more than what is saved
 COMPRESSED_BYTES_MAX = 4_000_000  # above, the loop would wait too long
 _LEVEL = 1  # three quarters of the saving for a third of the time

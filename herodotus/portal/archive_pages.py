@@ -14,7 +14,18 @@ from typing import TypeVar
 from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.replay import NEWER_MARK, Flag, HolderNote, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
-from herodotus.portal.answer import PUBLIC, Answer, Headers, accepts, document, finished, html, moved, problem
+from herodotus.portal.answer import (
+    PUBLIC,
+    Answer,
+    Headers,
+    accepts,
+    data,
+    document,
+    finished,
+    html,
+    moved,
+    problem,
+)
 from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError
 from herodotus.portal.cdx import format_rows, moment_named, parse_question, ranges_around, variants
 from herodotus.portal.histories import history_json, history_page
@@ -252,13 +263,8 @@ class ArchivePages:
             write = partial(timemap_cdxj, places, versions)
         else:
             write = partial(timemap_link if target.form == "link" else timemap_json, places, moments)
-        text = await self._quickly(len(versions), write)
-        return Answer(
-            content_type=_TIMEMAP_TYPES[target.form],
-            body=text.encode("utf-8", "replace"),
-            headers={**PUBLIC, **_BRIEF, "X-Content-Type-Options": "nosniff"},
-            is_of_archive_alone=True,
-        )
+        answer = data(_TIMEMAP_TYPES[target.form], await self._quickly(len(versions), write), _BRIEF)
+        return replace(answer, is_of_archive_alone=True)
 
     # -- replay -------------------------------------------------------------------------------------------
 
@@ -401,15 +407,9 @@ class ArchivePages:
             content_type, text = await self._quickly(len(found.rows), write)
         # Nothing is no answer to keep: it may be archived any moment, also by another peer.
         is_something = bool(found.rows) or question.shows_pages
-        headers = {**PUBLIC, **(_BRIEF if is_something else _NOW), "X-Content-Type-Options": "nosniff"}
-        if found.resume_at is not None:
-            headers["X-Herodotus-Cut"] = "true"
-        return Answer(
-            content_type=content_type,
-            body=text.encode("utf-8", "replace"),
-            headers=headers,
-            is_of_archive_alone=is_something,
-        )
+        cut = {} if found.resume_at is None else {"X-Herodotus-Cut": "true"}
+        answer = data(content_type, text, {**(_BRIEF if is_something else _NOW), **cut})
+        return replace(answer, is_of_archive_alone=is_something)
 
     async def _available(self, asked: Asked) -> Answer:
         request = asked.request

@@ -147,16 +147,9 @@ def _led(answer: Answer, location: str, asked: MementoAsked, adopting: Adopting)
         location, asked.url
     ):
         return None
-    headers = {
-        "Location": location,
-        "Vary": "Accept-Datetime",
-        "Link": _links(answer, asked, adopting),
-        **PUBLIC,
-    }
-    headers = {name: value for name, value in headers.items() if value}
-    return Answer(
-        status=HTTPStatus.FOUND, content_type="text/plain; charset=utf-8", body=b"", headers=headers
-    )
+    links = _links(answer, asked, adopting)
+    told = {"Link": links} if links else {}
+    return moved(location, headers={"Vary": "Accept-Datetime", **told, **PUBLIC})
 
 
 def adopted_location(answer: Answer, adopting: Adopting) -> str | None:

@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import address_key
-from herodotus.portal.answer import PUBLIC, Answer
+from herodotus.portal.answer import Answer, data
 from herodotus.portal.archive_pages import LISTED_MAX, Asked, listed_by, listing, tried
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import (
@@ -113,12 +113,12 @@ class TogetherPages:
         shares = [own or PeerRows(rows={}), *gathered.given]
         list_ = await self.shelf.in_thread(partial(merged, shares, question, self.steady_s))
         content_type, body = await self.shelf.in_thread(partial(format_rows, list_.found, question))
-        headers = {**PUBLIC, **_BRIEF, **gathered.headers(), "X-Content-Type-Options": "nosniff"}
+        headers = {**_BRIEF, **gathered.headers()}
         if list_.has_gaps:
             headers["X-Herodotus-Partial"] = "true"
         if list_.found.resume_at is not None:
             headers["X-Herodotus-Cut"] = "true"
-        return Answer(content_type=content_type, body=body.encode("utf-8", "replace"), headers=headers)
+        return data(content_type, body, headers)
 
     async def _own(
         self, wanted: CdxQuestion, gathered: Gathered[PeerRows]
@@ -138,9 +138,8 @@ class TogetherPages:
             request.target, others, partial(read_count, pages_max=PAGES_MAX)
         )
         own = await self.shelf.rows(parse_question(request.parameters()))
-        headers = {**PUBLIC, **_BRIEF, **gathered.headers(), "X-Content-Type-Options": "nosniff"}
-        body = b"%d\n" % max(own.pages, *gathered.given, 0)
-        return Answer(content_type="text/plain; charset=utf-8", body=body, headers=headers)
+        count = max(own.pages, *gathered.given, 0)
+        return data("text/plain; charset=utf-8", f"{count}\n", {**_BRIEF, **gathered.headers()})
 
     # -- addresses ----------------------------------------------------------------------------------------
 

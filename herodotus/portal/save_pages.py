@@ -117,12 +117,8 @@ class SavePages:
         if not wait_s:
             self.asked += 1
             return None
-        return _told(
-            request,
-            HTTPStatus.TOO_MANY_REQUESTS,
-            f"too many pages were asked for: try again in {ceil(wait_s)} s",
-            retry_after_s=wait_s,
-        )
+        sentence = f"too many pages were asked for: try again in {ceil(wait_s)} s"
+        return _told(request, HTTPStatus.TOO_MANY_REQUESTS, sentence, retry_after_s=wait_s)
 
     async def _by_owner(self, request: Request, url: str) -> Answer | None:
         """None: that is this peer, or nobody who answers for it can be reached."""
