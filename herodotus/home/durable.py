@@ -2,6 +2,8 @@
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from herodotus.core.errors import StorageFailure
@@ -20,6 +22,19 @@ def storage_failure(error: OSError, path: Path, action: str) -> StorageFailure:
     hint = _HINTS.get(error.errno or 0, "check the path, or choose another place")
     reason = (error.strerror or str(error)).lower()
     return StorageFailure(path=str(path), action=action, reason=reason, hint=hint)
+
+
+@contextmanager
+def opened(path: Path, flags: int, action: str = "open") -> Iterator[int]:
+    """A descriptor, as locks and writes in place need one. Only the opening is put into a sentence."""
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise storage_failure(error, path, action) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

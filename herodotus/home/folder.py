@@ -21,8 +21,15 @@ from herodotus.core.charter import (
     check_protocol,
     shown_network_id,
 )
-from herodotus.core.errors import CharterMismatch, FileSyntaxError, HomeInUse, Misuse, NotFound
-from herodotus.home.durable import storage_failure, sync_folder, write_durably
+from herodotus.core.errors import (
+    CharterMismatch,
+    FileSyntaxError,
+    HomeInUse,
+    Misuse,
+    NotFound,
+    StorageFailure,
+)
+from herodotus.home.durable import opened, storage_failure, sync_folder, write_durably
 from herodotus.home.toml_files import read_toml
 
 HOME_FORMAT = 1  # raised when an older release could not read a newer home
@@ -278,18 +285,12 @@ def _recorded_network(home: Home) -> NetworkId:
 @contextlib.contextmanager
 def locked(home: Home) -> Iterator[None]:
     """One process for each home. The kernel releases the lock when its holder dies."""
-    try:
-        descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise storage_failure(error, home.lock, "open") from error
-    try:
+    with opened(home.lock, os.O_RDWR | os.O_CREAT) as descriptor:
         if not _taken(descriptor):
             raise HomeInUse(home=str(home.path), pid=_pid_in(descriptor))
         _write_note(descriptor, {"pid": os.getpid()}, home)
         yield
         os.ftruncate(descriptor, 0)
-    finally:
-        os.close(descriptor)
 
 
 def _taken(descriptor: int) -> bool:
@@ -317,14 +318,8 @@ def _is_shareable(descriptor: int) -> bool:
 
 def publish_address(home: Home, http: str) -> None:
     """Writes into our lock where `herodotus status` finds this peer."""
-    try:
-        descriptor = os.open(home.lock, os.O_RDWR | os.O_CLOEXEC)
-    except OSError as error:
-        raise storage_failure(error, home.lock, "open") from error
-    try:
+    with opened(home.lock, os.O_RDWR) as descriptor:
         _write_note(descriptor, {"pid": os.getpid(), "http": http}, home)
-    finally:
-        os.close(descriptor)
 
 
 def _write_note(descriptor: int, note: dict[str, object], home: Home) -> None:
@@ -345,28 +340,21 @@ class Running:
 def running_on(home: Home) -> Running | None:
     """Which process holds the home now? The kernel answers, because a note may be of a dead process."""
     try:
-        descriptor = os.open(home.lock, os.O_RDONLY)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise storage_failure(error, home.lock, "read") from error
-    try:
-        if _is_shareable(descriptor):
+        with opened(home.lock, os.O_RDONLY, "read") as descriptor:
+            if _is_shareable(descriptor):
+                return None
+            http = _note_in(descriptor).get("http")
+            return Running(pid=_pid_in(descriptor), http=http if isinstance(http, str) else "")
+    except StorageFailure as error:
+        if isinstance(error.__cause__, FileNotFoundError):
             return None
-        note = _note_in(descriptor)
-        http, pid = note.get("http"), note.get("pid")
-        return Running(pid=pid if isinstance(pid, int) else 0, http=http if isinstance(http, str) else "")
-    finally:
-        os.close(descriptor)
+        raise
 
 
 def wait_released(home: Home) -> None:
     """Block this thread until no process holds the home."""
-    descriptor = os.open(home.lock, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(home.lock, os.O_RDONLY) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-    finally:
-        os.close(descriptor)
 
 
 def _note_in(descriptor: int) -> dict[str, object]:

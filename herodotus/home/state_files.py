@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from herodotus.core.errors import FileSyntaxError
-from herodotus.home.durable import storage_failure, write_durably
+from herodotus.home.durable import opened, storage_failure, write_durably
 
 
 class Versioned(Protocol):
@@ -57,12 +57,6 @@ def write_state_file(path: Path, file: object) -> None:
 @contextlib.contextmanager
 def one_change_at_a_time(lock: Path) -> Iterator[None]:
     """Also between processes, and while a peer runs, which holds the home's own lock."""
-    try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise storage_failure(error, lock, "open") from error
-    try:
+    with opened(lock, os.O_RDWR | os.O_CREAT) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)

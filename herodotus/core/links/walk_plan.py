@@ -29,24 +29,11 @@ class Keys:
 
     def up_to(self, end: Key) -> int:
         """How many are at most `end`."""
-        return bisect_right(_Places(self), end)
+        return bisect_right(self, end)
 
     def place(self, key: Key) -> int:
         """Where it is, or would be."""
-        return bisect_left(_Places(self), key)
-
-
-class _Places:
-    """`bisect` asks for items by number, and a `Keys` has no slices to be confused with."""
-
-    def __init__(self, keys: Keys) -> None:
-        self._keys = keys
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __getitem__(self, place: int) -> Key:
-        return self._keys[place]
+        return bisect_left(self, key)
 
 
 @dataclass(slots=True)
@@ -59,10 +46,6 @@ class WalkStop:
     def places(self) -> Iterator[int]:
         for start, end in self.ranges:
             yield from range(start, end)
-
-    @property
-    def links(self) -> int:
-        return sum(end - start for start, end in self.ranges)
 
 
 def mark_of(keys: Keys, stop: WalkStop) -> bytes:

@@ -28,7 +28,7 @@ def test_each_key_is_planned_for_its_six_holders_and_nobody_else(seed: int) -> N
         owner = next((n for n, contact in enumerate(around) if contact.position >= key), 0)
         holders = {around[(owner + n) % len(around)].peer for n in range(min(6, len(around)))} - {own.peer}
         assert {peer for known, peer in planned if known == key} == holders
-    assert sum(stop.links for stop in stops) == len(planned)
+    assert sum(1 for stop in stops for _ in stop.places()) == len(planned)
     assert len({stop.contact.peer for stop in stops}) == len(stops)
 
 
