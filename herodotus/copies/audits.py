@@ -21,8 +21,7 @@ from herodotus.copies.fetch_queue import fetch
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies import PeerKey
 from herodotus.core.errors import ArchiveError, MalformedError
-from herodotus.core.index_rows import KEY_BYTES
-from herodotus.core.reconciliation import POSITIONS, member_of, ranges_of
+from herodotus.core.reconciliation import drawn_from, member_of, ranges_of
 from herodotus.core.signatures import Proof
 from herodotus.peers.calls import CallError
 from herodotus.store import Holdings
@@ -127,13 +126,7 @@ class Auditor:
         holdings = self._parts.holdings()
         if not scope or holdings is None:
             return []
-        drawn = []
-        for _ in range(SAMPLE):
-            one = random.choice(scope)
-            low = int.from_bytes(one.low[:KEY_BYTES], "big")
-            high = POSITIONS if one.high is None else int.from_bytes(one.high, "big")
-            drawn.append((random.randrange(low, high).to_bytes(KEY_BYTES, "big"), one))
-        found = await holdings.drawn(drawn)
+        found = await holdings.drawn([drawn_from(scope, random) for _ in range(SAMPLE)])
         held = self._parts.ledger.is_held
         return [member for member, keys in sorted(found.items()) if all(held(peer, key) for key in keys)]
 

@@ -1,7 +1,7 @@
 """What does this peer tell others about its copies, and what does it take from them? The handlers of `copies/1/…`."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from functools import partial
 
 import anyio
@@ -185,29 +185,29 @@ Call = Callable[[PeerKey, bytes], Awaitable[bytes]]
 Stream = Callable[[PeerKey, bytes], AsyncGenerator[bytes]]
 
 
-def _refusal(error: Exception) -> RefusedError:
-    if isinstance(error, MalformedError | MalformedRecordError):
-        return RefusedError("malformed")
-    return RefusedError("cannot-store", retry_after_s=60.0)
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except (MalformedError, MalformedRecordError) as error:
+        raise RefusedError("malformed") from error
+    except ArchiveError as error:
+        raise RefusedError("cannot-store", retry_after_s=60.0) from error
 
 
 def _guarded(handler: Call) -> Call:
     async def guarded(sender: PeerKey, body: bytes) -> bytes:
-        try:
+        with _refusals():
             return await handler(sender, body)
-        except (MalformedError, ArchiveError) as error:
-            raise _refusal(error) from error
 
     return guarded
 
 
 def _guarded_stream(handler: Stream) -> Stream:
     async def guarded(sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
-        try:
+        with _refusals():
             async with aclosing(handler(sender, body)) as pieces:
                 async for piece in pieces:
                     yield piece
-        except (MalformedError, ArchiveError) as error:
-            raise _refusal(error) from error
 
     return guarded

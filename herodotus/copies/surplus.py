@@ -10,8 +10,7 @@ from herodotus.copies.shared_state import Parts
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.ledger import Group, shared_with
 from herodotus.core.errors import ArchiveError
-from herodotus.core.index_rows import KEY_BYTES
-from herodotus.core.reconciliation import Range, arcs_of, ranges_of
+from herodotus.core.reconciliation import Range, arcs_of, in_directory, ranges_of
 from herodotus.store import Holdings
 
 logger = logging.getLogger(__name__)
@@ -61,16 +60,8 @@ async def foreign(holdings: Holdings, share: Arcs, most: int) -> Arcs:
     for rest in ranges_of(~share):
         for directory in sorted(await holdings.digests(rest.low, rest.high)):
             if len(found) < most:
-                found.append(_directory_in(directory, rest))
+                found.append(in_directory(directory, 2, rest))
     return arcs_of(found)
-
-
-def _directory_in(directory: int, rest: Range) -> Range:
-    low = directory.to_bytes(2, "big") + bytes(KEY_BYTES - 2)
-    high = None if directory == 0xFFFF else (directory + 1).to_bytes(2, "big") + bytes(KEY_BYTES - 2)
-    if rest.high is not None:
-        high = rest.high if high is None else min(high, rest.high)
-    return Range(max(low, rest.low), high)
 
 
 async def let_go(

@@ -25,6 +25,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import lru_cache
 from itertools import pairwise
+from random import Random
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from dht.core.arcs import BEFORE_ZERO, LAST, Arc, Arcs
@@ -194,12 +195,23 @@ def directories(scope: Scope) -> Sequence[tuple[int, Range]]:
     found = []
     for one in scope:
         last = 255 if one.high is None else _before(one.high)[0]
-        for top in range(one.low[0], last + 1):
-            low = max(one.low, bytes((top,)) + bytes(KEY_BYTES - 1))
-            end = None if top == 255 else bytes((top + 1,)) + bytes(KEY_BYTES - 1)
-            high = one.high if end is None else end if one.high is None else min(one.high, end)
-            found.append((top, Range(low, high)))
+        found += [(top, in_directory(top, 1, one)) for top in range(one.low[0], last + 1)]
     return found
+
+
+def in_directory(number: int, size: int, within: Range) -> Range:
+    """What of a range is in a directory, which is named by the first `size` bytes of its positions."""
+    rest = bytes(KEY_BYTES - size)
+    ends = [] if number == (1 << 8 * size) - 1 else [(number + 1).to_bytes(size, "big") + rest]
+    ends += [] if within.high is None else [within.high]
+    return Range(max(number.to_bytes(size, "big") + rest, within.low), min(ends, default=None))
+
+
+def drawn_from(scope: Scope, random: Random) -> tuple[bytes, Range]:
+    """A position in one of the ranges, and which range that is."""
+    one = random.choice(scope)
+    high = POSITIONS if one.high is None else _number(one.high)
+    return random.randrange(_number(one.low), high).to_bytes(KEY_BYTES, "big"), one
 
 
 def _before(position: bytes) -> bytes:
