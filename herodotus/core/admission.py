@@ -90,10 +90,6 @@ class Admission:
         return self._open
 
     @property
-    def bytes_under_way(self) -> int:
-        return self._bytes
-
-    @property
     def refused(self) -> Mapping[str, int]:
         return MappingProxyType(dict(self._refused))
 

@@ -7,16 +7,16 @@ breaks the protocol is counted by a word and closed. A caller without a proven k
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import anyio
 
 from dht.core.handshake import is_signed
 from dht.core.limits import prefix_of
 from herodotus.core.admission import Admission, AdmissionLimits, Caller, CallerStanding
+from herodotus.core.status import CallsStatus
 from herodotus.peers.calls import CALL_BYTES_MAX, PeerKey, RefusedError, Services
 from herodotus.peers.net.acquaintance import Acquaintance
 from herodotus.peers.net.connection import FrameConnection, closed_at_once
@@ -55,18 +55,6 @@ _QUESTION = frozenset({FrameKind.CALL, FrameKind.STREAM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnsweringStatistics:
-    connections: int
-    answered: int
-    refused: int
-    bytes_in: int
-    bytes_out: int
-    bytes_under_way: int
-    dropped: Mapping[str, int]
-    """Connections that were not let in, or broke a rule, by a word."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweringParts:
     own_key: PeerKey
     network: bytes
@@ -87,15 +75,15 @@ class Answering:
         self._unbegun: dict[Arrival, None] = {}
         self._answered = self._refused = self._bytes_in = self._bytes_out = 0
 
-    def statistics(self) -> AnsweringStatistics:
-        return AnsweringStatistics(
+    def status(self) -> CallsStatus:
+        """Of this side of the port."""
+        return CallsStatus(
             connections=self._admission.open,
             answered=self._answered,
             refused=self._refused,
             bytes_in=self._bytes_in,
             bytes_out=self._bytes_out,
-            bytes_under_way=self._admission.bytes_under_way,
-            dropped=MappingProxyType({**self._dropped, **self._admission.refused}),
+            dropped={**self._dropped, **self._admission.refused},
         )
 
     async def accept(self, port: Port) -> None:

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht import Contact
 from dht.endpoint import socket_address
+from herodotus.core.status import CallsStatus
 from herodotus.peers.calls import (
     CALL_DEADLINE_S,
     CallError,
@@ -54,15 +55,6 @@ BETWEEN_PIECES_S = 130.0
 """A little more than the other end gives itself."""
 _GREETING = frozenset({FrameKind.GREETING})
 Handler = TypeVar("Handler")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallingStatistics:
-    connections: int
-    calls: int
-    failed: int
-    bytes_in: int
-    bytes_out: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +109,11 @@ class TlsCalls:
         """Set the services that answer calls to ourselves."""
         self._own = services
 
-    def statistics(self) -> CallingStatistics:
-        return CallingStatistics(
+    def status(self) -> CallsStatus:
+        """Of this side of the port."""
+        return CallsStatus(
             connections=len(self._kept) + self._busy,
-            calls=self._calls,
+            called=self._calls,
             failed=self._failed,
             bytes_in=self._bytes_in,
             bytes_out=self._bytes_out,

@@ -6,7 +6,7 @@ inside `answering` they are called.
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -91,14 +91,12 @@ class CallPort:
     def status(self) -> CallsStatus:
         if self._calling is None or self._answering is None:
             return CallsStatus()
-        out, into = self._calling.statistics(), self._answering.statistics()
-        return CallsStatus(
+        out, into = self._calling.status(), self._answering.status()
+        return replace(
+            into,
             connections=into.connections + out.connections,
-            called=out.calls,
+            called=out.called,
             failed=out.failed,
-            answered=into.answered,
-            refused=into.refused,
             bytes_in=into.bytes_in + out.bytes_in,
             bytes_out=into.bytes_out + out.bytes_out,
-            dropped=dict(into.dropped),
         )

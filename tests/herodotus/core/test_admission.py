@@ -98,7 +98,7 @@ def test_bytes_are_booked_for_each_and_for_all() -> None:
     for peer in peers[1:4]:
         assert admission.books(peer, 16 * MIB)
     assert not admission.books(peers[4], 65 << 10)
-    assert admission.bytes_under_way == 64 * MIB
+    assert admission._bytes == 64 * MIB
     admission.unbooks(peers[0], 16 * MIB)
     assert admission.books(peers[4], 16 * MIB)
 
@@ -111,7 +111,7 @@ def test_a_small_question_finds_room_while_others_hold_all_that_large_ones_may()
     assert admission.books(small, 64 << 10)
     assert not admission.books(small, 1), "and no more than a little"
     admission.unbooks(small, 64 << 10)
-    assert admission.bytes_under_way == 64 * MIB
+    assert admission._bytes == 64 * MIB
 
 
 def test_newcomers_together_hold_no_more_than_one_member() -> None:
@@ -136,5 +136,5 @@ def test_nothing_is_left_of_those_who_left(standing: CallerStanding) -> None:
         if admission.books(visitor, 10):
             admission.unbooks(visitor, 10)
         admission.leaves(visitor)
-    assert (admission.open, admission.bytes_under_way) == (0, 0)
+    assert (admission.open, admission._bytes) == (0, 0)
     assert isinstance(admission.arrives(b"a", 1e6), Caller)

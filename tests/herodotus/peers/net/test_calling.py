@@ -62,11 +62,11 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def counted(there: Called, word: str) -> None:
-    await until(lambda: there.answering.statistics().dropped.get(word, 0) > 0)
+    await until(lambda: there.answering.status().dropped.get(word, 0) > 0)
 
 
 async def empty(there: Called) -> None:
-    await until(lambda: there.answering.statistics().connections == 0)
+    await until(lambda: there.answering.status().connections == 0)
 
 
 async def dropped(there: Called, word: str) -> None:
@@ -194,7 +194,7 @@ async def test_a_question_that_drips_in_is_dropped(monkeypatch: pytest.MonkeyPat
         connection, greeting = await met(there)
         await connection.send(hello(greeting, there).pack() + ASKED[:9])
         await dropped(there, "slow")
-        assert there.answering.statistics().bytes_under_way == 0
+        assert there.answering._admission._bytes == 0
         await connection.close()
 
 
@@ -208,7 +208,7 @@ async def test_who_announces_much_and_sends_nothing_loses_the_room_for_it_soon(
         head = bytes((FrameKind.CALL,)) + CALL_BYTES_MAX.to_bytes(4, "big")
         await connection.send(hello(greeting, there).pack() + head + bytes(2_500))
         await dropped(there, "slow")  # within 10 s, where 8 MiB may take nine minutes
-        assert there.answering.statistics().bytes_under_way == 0
+        assert there.answering._admission._bytes == 0
         await connection.close()
 
 
@@ -221,7 +221,7 @@ async def test_those_who_hold_all_room_for_large_questions_leave_some_for_small_
                 head = bytes((FrameKind.CALL,)) + CALL_BYTES_MAX.to_bytes(4, "big")
                 await connection.send(hello(greeting, there, name).pack() + head + ASKED[5:9])
                 held.append(connection)
-        await until(lambda: there.answering.statistics().bytes_under_way == 8 * CALL_BYTES_MAX)
+        await until(lambda: there.answering._admission._bytes == 8 * CALL_BYTES_MAX)
         with anyio.fail_after(5):
             assert await calls.call(there.contact, "echo", b"hi") == b"hi"
         for connection in held:
@@ -236,7 +236,7 @@ async def test_an_answer_that_nobody_takes_is_dropped(monkeypatch: pytest.Monkey
         asked = CallQuestion(service="endless", deadline_s=5, is_stream=True, body=b"")
         await connection.send(hello(greeting, there).pack() + asked.pack())
         await dropped(there, "slow")
-        assert there.answering.statistics().bytes_under_way == 0
+        assert there.answering._admission._bytes == 0
         await connection.close()
 
 
@@ -338,7 +338,7 @@ async def test_whoever_sits_at_the_address_with_another_key_hears_nothing() -> N
         with pytest.raises(WrongPeerError, match="another key"):
             await calls.call(wanted, "echo", b"secret")
         await empty(there)
-        assert there.answering.statistics().bytes_in == 0
+        assert there.answering.status().bytes_in == 0
 
 
 async def test_a_peer_of_another_network_hears_nothing() -> None:
@@ -416,7 +416,7 @@ async def test_more_connections_than_there_are_places_are_closed_unread() -> Non
     async with called(ECHO, limits=with_limits(unproven_max=2)) as there:
         held = [await anyio.connect_tcp("127.0.0.1", there.port) for _ in range(3)]
         assert await ended(held[2]) == b""
-        assert there.answering.statistics().dropped["full"] == 1
+        assert there.answering.status().dropped["full"] == 1
         for stream in held:
             await stream.aclose()
 
@@ -452,8 +452,8 @@ async def test_a_connection_is_kept_for_the_next_call() -> None:
     async with called(ECHO) as there, caller() as calls:
         for _ in range(20):
             await calls.call(there.contact, "echo", b"hi")
-        assert there.answering.statistics().connections == 1
-        assert calls.statistics().connections == 1
+        assert there.answering.status().connections == 1
+        assert calls.status().connections == 1
 
 
 async def test_a_fault_of_a_service_is_ours_and_the_next_call_is_served() -> None:
