@@ -156,7 +156,7 @@ async def walked(
             links = [Link(url(), depth=3) for _ in range(min(5_000, peers * per_peer - len(outbox)))]
             outbox.add(links, 0.0)
             letters += sum(len(link.url) for link in links)
-        mean = letters / max(1, len(outbox) + outbox.statistics().repeated)
+        mean = letters / max(1, len(outbox) + outbox.repeated)
         report = await LinkWalks(outbox, calls, RingView(ring, COPIES), Silences(Random(1)), "ip").walk(0.0)
     finally:
         disk.close()

@@ -231,9 +231,9 @@ class Exchange:
         if self._open is None:
             return LinksStatus()
         opened, last = self._open, self._last
-        box, got, late = opened.outbox.statistics(), opened.receiver.counts, opened.standing_in.counts
+        box, got, late = opened.outbox, opened.receiver.counts, opened.standing_in.counts
         return LinksStatus(
-            waiting=box.waiting,
+            waiting=len(box),
             standby=len(opened.standby),
             walks=self._walked,
             last_walk={

@@ -17,7 +17,6 @@ frontier's due URLs are exactly those that this peer is to fetch.
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from crawler.core.link import Link
@@ -46,16 +45,6 @@ HOST_LINKS_MAX = 100_000
 HOSTS_COUNTED_MAX = 50_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxStatistics:
-    waiting: int
-    repeated: int
-    """Not taken, since they are waiting already or went lately."""
-    over_budget: int
-    """Not taken, since their host has too many waiting."""
-    given_up: int
-
-
 def short(peer: bytes) -> bytes:
     """What rows keep of a peer's key."""
     return peer[:PEER_PREFIX_BYTES]
@@ -70,21 +59,17 @@ class Outbox:
         self._young: set[bytes] = set()
         self._old: set[bytes] = set()
         self._of_host: Counter[str] = Counter()
-        self._repeated = self._over_budget = self._given_up = 0
+        self.repeated = 0
+        """Not taken, since they are waiting already or went lately."""
+        self.over_budget = 0
+        """Not taken, since their host has too many waiting."""
+        self.given_up = 0
         self._waiting = sum(1 for _ in self._rows.keys(_LINK, after(_LINK)))
         found = self._rows.get(_WALK_ROW)
         self._walk, self._is_walking = decode_walk(found) if found else (0, False)
 
     def __len__(self) -> int:
         return self._waiting
-
-    def statistics(self) -> OutboxStatistics:
-        return OutboxStatistics(
-            waiting=self._waiting,
-            repeated=self._repeated,
-            over_budget=self._over_budget,
-            given_up=self._given_up,
-        )
 
     # --- filling
 
@@ -96,7 +81,7 @@ class Outbox:
         for link in links:
             key = position_of(link.url)
             if key in fresh or (self._went_lately(key) and not is_own):
-                self._repeated += 1
+                self.repeated += 1
             else:
                 fresh[key] = link
         if not fresh:
@@ -107,7 +92,7 @@ class Outbox:
         for (key, link), found in zip(fresh.items(), self._rows.get_many(rows), strict=True):
             self._remember(key)
             if found is not None:
-                self._repeated += 1
+                self.repeated += 1
             elif self._has_room_for(link, is_own=is_own):
                 batch.put(_LINK + key, waiting_row(self._walk, link, int(now)))
                 added += 1
@@ -126,7 +111,7 @@ class Outbox:
     def _has_room_for(self, link: Link, *, is_own: bool) -> bool:
         host = host_of(link.url)
         if self._of_host[host] >= self._host_links_max and not is_own:
-            self._over_budget += 1
+            self.over_budget += 1
             return False
         if len(self._of_host) >= HOSTS_COUNTED_MAX and host not in self._of_host:
             self._of_host = Counter(dict(self._of_host.most_common(HOSTS_COUNTED_MAX // 2)))
@@ -187,7 +172,7 @@ class Outbox:
         """Those that have waited since before then: they are in other hands, or nobody's."""
         rows = self._read(keys)
         old = [key for key, row in zip(keys, rows, strict=True) if row and row.since_s < before_s]
-        self._given_up += len(old)
+        self.given_up += len(old)
         return old
 
     def end(self) -> None:

@@ -41,7 +41,7 @@ def test_links_come_out_sorted_by_key_each_once(disk: Rows) -> None:
     keys = keys_in(box)
     assert keys == sorted(key_of(link(n).url.encode()) for n in range(100))
     assert set(box.read(keys)) == {link(n) for n in range(100)}
-    assert box.statistics().repeated == 100
+    assert box.repeated == 100
 
 
 def test_what_comes_during_a_walk_is_the_next_ones(disk: Rows) -> None:
@@ -84,7 +84,7 @@ def test_a_page_farm_gets_its_share_and_others_theirs(disk: Rows) -> None:
     farm = [Link(f"http://farm.example/{n}") for n in range(2_000)]
     assert box.add(farm, 0.0) == 500
     assert box.add([Link("http://other.example/")], 0.0) == 1
-    assert box.statistics().over_budget == 1_500
+    assert box.over_budget == 1_500
     keys = keys_in(box)
     box.settle(keys, gone=set(keys), have={})
     box.end()
@@ -120,7 +120,7 @@ def test_only_those_that_waited_for_long_are_given_up(disk: Rows) -> None:
     box.add([link(1)], 100.0)
     box.add([link(2)], 200.0)
     assert box.give_up(keys_in(box), 150.0) == [key_of(link(1).url.encode())]
-    assert box.statistics().given_up == 1
+    assert box.given_up == 1
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
