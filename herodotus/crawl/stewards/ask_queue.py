@@ -9,9 +9,10 @@ call may have arrived: a window that was not given back runs out by itself.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import anyio
 import anyio.abc
@@ -38,17 +39,19 @@ STEWARDS_MAX = 40_000
 """Two for each member of a large ring, at some 200 bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """An answer, and when its call began and ended by our clock."""
+class Told(NamedTuple):
+    """An answer of a subject's steward, and when its call began and ended by our clock."""
 
-    answer: Answer | None
+    answer: Answer | None = None
     """None: the call failed."""
-    asked: float
-    got: float
+    asked: float = 0.0
+    got: float = 0.0
+    steward: Contact | None = None
+    """None: ourselves."""
 
 
-FAILED = Told(None, 0.0, 0.0)
+FAILED = Told()
+AskSteward = Callable[[Ask], Awaitable[Told]]
 
 
 @dataclass(slots=True)
@@ -158,7 +161,7 @@ class Desk:
             self.calls_failed += 1
         got = anyio.current_time()
         for waiting, answer in zip(batch, answers, strict=True):
-            _tell(waiting, Told(answer, asked, got))
+            _tell(waiting, Told(answer, asked, got, steward))
 
 
 def _tell(waiting: _Waiting, told: Told) -> None:

@@ -37,6 +37,7 @@ from dht.core.effects import ArcsChanged, RingChanged
 from dht.core.ids import Key
 from dht.core.limits import Buckets, Rate
 from dht.node_types import RingEvent
+from herodotus.crawl.stewards.ask_queue import AskSteward
 from herodotus.crawl.stewards.wire import (
     RULES_BYTES_MAX,
     Answer,
@@ -125,8 +126,7 @@ class OfficeWorld:
     own_key: PeerKey
     address_of: Callable[[str], Awaitable[str | Wait]]
     """Where a host's name leads from here, "" when nowhere."""
-    ask_elsewhere: Callable[[Ask], Awaitable[tuple[Answer | None, float, float, Contact | None]]]
-    """An answer of the subject's steward with the moments of asking and getting; the contact is None for ourselves."""
+    ask_elsewhere: AskSteward
     return_elsewhere: Callable[[Contact | None, Return], None]
     rules_number: Callable[[str], int]
     knows_rules: Callable[[Origin], bool]

@@ -32,7 +32,7 @@ from dht import Contact, EventsLost
 from dht.errors import NoAnswerError
 from herodotus.core.errors import MalformedError
 from herodotus.core.status import StewardStatus
-from herodotus.crawl.stewards.ask_queue import ASK_DEADLINE_S, ASK_SERVICE, Desk
+from herodotus.crawl.stewards.ask_queue import ASK_DEADLINE_S, ASK_SERVICE, FAILED, Desk, Told
 from herodotus.crawl.stewards.office import (
     OfficeWorld,
     RuleBook,
@@ -249,17 +249,16 @@ class RingSteward(LocalSteward):
         except NoAnswerError:
             return None
 
-    async def _ask_steward(self, ask: Ask) -> tuple[Answer | None, float, float, Contact | None]:
+    async def _ask_steward(self, ask: Ask) -> Told:
         steward = await self._owner(ask.subject)
         if steward is None:
-            return None, 0.0, 0.0, None
+            return FAILED
         if steward.peer == self._parts.own_key:
             self._has_slept()
             answer = await self.office.grant(self._parts.own_key, ask)
             now = anyio.current_time()
-            return answer, now, now, None
-        told = await self._desk.ask(steward, ask)
-        return told.answer, told.asked, told.got, steward
+            return Told(answer, now, now)
+        return await self._desk.ask(steward, ask)
 
     def _return_to(self, steward: Contact | None, returned: Return) -> None:
         if steward is None:

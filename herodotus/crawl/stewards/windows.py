@@ -5,15 +5,16 @@ when it is used up, after a failure, or when the crawl no longer needs it. A ret
 whatever an earlier answer says.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
 
 from crawler.core.politeness import HeldWindow, LeaseRefusal, LeaseTerms, OriginReport, Wait
 from dht import Contact
+from herodotus.crawl.stewards.ask_queue import AskSteward
 from herodotus.crawl.stewards.office import subject_of
-from herodotus.crawl.stewards.wire import Answer, Ask, Granted, No, NotYet, Return, to_ms
+from herodotus.crawl.stewards.wire import Ask, Granted, No, NotYet, Return, to_ms
 
 ASK_AGAIN_S = 1.0
 WANTED_FIRST, WANTED_MAX = 4, 256
@@ -28,8 +29,6 @@ SLOW_AFTER_S = 600.0
 _FINAL = frozenset({"opted-out", "not-public", "malformed"})
 _RESTS = frozenset({"resting", "backing off"})
 
-AskSteward = Callable[[Ask], Awaitable[tuple[Answer | None, float, float, Contact | None]]]
-"""An answer of the subject's steward with the moments of asking and getting; the contact is None for ourselves."""
 ReturnTo = Callable[[Contact | None, Return], None]
 
 

@@ -18,9 +18,10 @@ from dht.core.effects import ArcsChanged, PeerChanged, RingChanged
 from dht.core.limits import Rate
 from dht.node_types import RingEvent
 from herodotus.crawl.stewards import office as office_module
+from herodotus.crawl.stewards.ask_queue import Told
 from herodotus.crawl.stewards.office import OfficeWorld, StewardOffice, Tenure, key_of_subject
 from herodotus.crawl.stewards.ring_steward import RingSteward, StewardParts
-from herodotus.crawl.stewards.wire import Answer, Ask, Granted, No, NotYet, Return
+from herodotus.crawl.stewards.wire import Ask, Granted, No, NotYet, Return
 from herodotus.peers.calls import RefusedError
 from tests.herodotus.peers.table_ring import contact_of, link_peer
 
@@ -72,9 +73,9 @@ class Scene:
         await anyio.lowlevel.checkpoint()
         return self.address
 
-    async def _ask(self, ask: Ask) -> tuple[Answer | None, float, float, Contact | None]:
+    async def _ask(self, ask: Ask) -> Told:
         now = anyio.current_time()
-        return await self.office.grant(OWN, ask), now, now, None
+        return Told(await self.office.grant(OWN, ask), now, now)
 
     def _take_back(self, steward: Contact | None, returned: Return) -> None:
         assert steward is None

@@ -8,6 +8,7 @@ import trio.testing
 
 from crawler.core.politeness import LeaseRefusal, LeaseTerms, PolitenessPolicy, Wait
 from dht import Contact
+from herodotus.crawl.stewards.ask_queue import Told
 from herodotus.crawl.stewards.windows import WAIT_MAX_S, HostNote, Windows
 from herodotus.crawl.stewards.wire import TIME_MS_MAX, Answer, Ask, Granted, NotYet, Return
 
@@ -23,9 +24,9 @@ def anyio_backend() -> Any:
 async def told(answer: Answer) -> HostNote | Wait | LeaseRefusal:
     """By a peer whose steward says this."""
 
-    async def ask(_ask: Ask) -> tuple[Answer | None, float, float, Contact | None]:
+    async def ask(_ask: Ask) -> Told:
         await anyio.lowlevel.checkpoint()
-        return answer, anyio.current_time(), anyio.current_time(), None
+        return Told(answer, anyio.current_time(), anyio.current_time())
 
     def give_back(_to: Contact | None, _returned: Return) -> None:
         pass
