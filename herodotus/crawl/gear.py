@@ -39,9 +39,8 @@ from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
-from herodotus.core.ports import Workers
 from herodotus.core.settings.sections import Settings
-from herodotus.store import ArchiveSettings, DiskStore, Store, archive_at, open_store
+from herodotus.store import Store
 
 ROBOT = "Herodotus"
 LOOKOUT_CONNECTIONS = 16
@@ -112,16 +111,6 @@ class CrawlOrder:
     def user_agent(self) -> str:
         contact = f" (+{self.contact})" if self.contact else ""
         return f"{ROBOT}/{__version__}{contact}"
-
-
-@asynccontextmanager
-async def open_archive_at(
-    home: Path, workers: Workers, *, wall_clock: Callable[[], float], settings: ArchiveSettings | None = None
-) -> AsyncIterator[DiskStore]:
-    """The home's archive store, opened for a command that runs without the daemon."""
-    archive = archive_at(home, wall_clock, settings)
-    async with open_store(archive, workers) as store:
-        yield store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,17 @@ from rich.text import Text
 
 from crawler.worker import Crawler
 from herodotus.core.settings.sections import BudgetSettings, Settings
-from herodotus.crawl.gear import CrawlOrder, WebWorld, open_archive_at, open_crawler, summary
+from herodotus.crawl.gear import CrawlOrder, WebWorld, open_crawler, summary
 from herodotus.home.folder import Home
 from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
-from herodotus.store import ArchiveSettings, StoreWorld, archive_settings, tidy_before_leaving
+from herodotus.store import (
+    ArchiveSettings,
+    StoreWorld,
+    archive_at,
+    archive_settings,
+    open_store,
+    tidy_before_leaving,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -58,9 +65,7 @@ async def crawl_into(
     line = Budget(budget or BudgetSettings(), Home(home).traffic, lambda: moment_by(world))
     async with (
         line.kept(),
-        open_archive_at(
-            home, world, wall_clock=wall_clock, settings=files or archive_settings(Settings())
-        ) as store,
+        open_store(archive_at(home, wall_clock, files or archive_settings(Settings())), world) as store,
         open_crawler(
             home,
             store,

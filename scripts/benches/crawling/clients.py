@@ -33,10 +33,11 @@ from crawler.outcomes import read_capture
 from crawler.ports import FetchRequest
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, WorkerSettings
-from herodotus.crawl.gear import CrawlOrder, open_archive_at, open_crawler
+from herodotus.crawl.gear import CrawlOrder, open_crawler
 from herodotus.crawl.single_run import crawl_into
 from herodotus.machine import Machine
 from herodotus.operate.heap import keep_heap_small
+from herodotus.store import archive_at, open_store
 from tests.crawler.aiohttp_fetcher import AiohttpFetcher
 
 DAY_S = 86_400
@@ -201,7 +202,7 @@ async def ours_store(run: Run) -> None:
     clock = partial(float, START_S)
     keep_heap_small()
     async with (
-        open_archive_at(run.folder, Machine(), wall_clock=clock) as store,
+        open_store(archive_at(run.folder, clock), Machine()) as store,
         open_crawler(run.folder, store, _whole_order(run), Machine(), wall_clock=clock) as crawler,
     ):
         run.begin()

@@ -18,9 +18,10 @@ from crawler.core.politeness import PolitenessPolicy
 from crawler.core.scope import ScopeKind
 from herodotus.core.errors import StoreRefusedError
 from herodotus.crawl import single_run
-from herodotus.crawl.gear import CrawlOrder, canonical_seeds, open_archive_at
+from herodotus.crawl.gear import CrawlOrder, canonical_seeds
 from herodotus.crawl.single_run import crawl_into
 from herodotus.machine import Machine
+from herodotus.store import archive_at, open_store
 from herodotus.store.upkeep import tidy_before_leaving
 from tests.crawler.synthetic import FIRST_DAY, QUICK, SyntheticWeb, synthetic_web
 from tests.herodotus.killed_crawl import crawl_as_process
@@ -40,7 +41,7 @@ def order(web: SyntheticWeb, policy: PolitenessPolicy = QUICK) -> CrawlOrder:
 
 async def archived(home: Path, urls: set[str]) -> Counter[str]:
     """How many captures the archive has of each."""
-    async with open_archive_at(home, Machine(), wall_clock=wall_clock) as store:
+    async with open_store(archive_at(home, wall_clock), Machine()) as store:
         return Counter({url: len(found) for url in urls if (found := await store.history(url))})
 
 

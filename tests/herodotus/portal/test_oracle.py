@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from herodotus.core.warc import format_digits
-from herodotus.crawl.gear import open_archive_at
 from herodotus.crawl.single_run import crawl_into
 from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
@@ -20,6 +19,7 @@ from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
+from herodotus.store import archive_at, open_store
 from herodotus.store.catalogue import ArchiveCatalogue
 from tests.crawler.synthetic import FIRST_DAY, SyntheticWeb, synthetic_web
 from tests.herodotus.crawl.test_gear import order
@@ -83,7 +83,7 @@ async def test_every_page_of_every_day_replays_as_the_oracle_says(tmp_path: Path
     counts: Counter[str] = Counter()
     async with synthetic_web(SEED, hosts=6, pages_max=30, huge_bytes=HUGE_BYTES) as web:
         seen = await crawled(web, tmp_path)
-        async with open_archive_at(tmp_path, Machine(), wall_clock=lambda: noon(DAYS)) as store:
+        async with open_store(archive_at(tmp_path, lambda: noon(DAYS)), Machine()) as store:
 
             async def status() -> object:
                 return STATUS
@@ -146,7 +146,7 @@ async def compare(
 async def test_what_was_never_there_is_told_plainly(tmp_path: Path) -> None:
     async with synthetic_web(SEED, hosts=1, pages_max=3) as web:
         await crawl_into(tmp_path, order(web), Machine(), wall_clock=lambda: noon(0), console=None)
-        async with open_archive_at(tmp_path, Machine(), wall_clock=lambda: noon(1)) as store:
+        async with open_store(archive_at(tmp_path, lambda: noon(1)), Machine()) as store:
 
             async def status() -> object:
                 return STATUS
