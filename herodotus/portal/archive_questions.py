@@ -320,8 +320,12 @@ def _rows(
     places: list[tuple[bytes, int]] = []
     if question.page and not walk.has_page():
         raise BadQuestionError(NO_PAGE)
+    # Most rows are of the URL of the row before, and a URL's key takes as long as all the rest of a row.
+    url, key = "", b""
     for row in islice(thinned(walk.rows(), question, now), question.offset, None):
-        at = address_key(walk.at), _seconds(row)
+        if walk.at != url:
+            url, key = walk.at, address_key(walk.at)
+        at = key, _seconds(row)
         if len(rows) >= wanted and not (question.shows_resume_key and places[0] == at):
             end = len(rows)
             while question.shows_resume_key and places[end - 1] == at:  # they come whole in the next part
