@@ -40,8 +40,9 @@ class CallPortParts:
 class CallPort:
     def __init__(self, parts: CallPortParts) -> None:
         self._parts = parts
-        self._calling: TlsCalls | None = None
         self._answering: Answering | None = None
+        self.calls: TlsCalls
+        """Opened by `calling`."""
 
     @asynccontextmanager
     async def calling(self, ring: RingTable) -> AsyncIterator[TlsCalls]:
@@ -53,13 +54,12 @@ class CallPort:
             acquaintance=self._acquaintance(ring),
             urgent=parts.urgent,
         )
-        async with open_calling(calling) as self._calling:
-            yield self._calling
+        async with open_calling(calling) as self.calls:
+            yield self.calls
 
     @asynccontextmanager
     async def answering(self, ring: RingTable, port: Port, services: Services) -> AsyncIterator[None]:
         """Takes over the port."""
-        assert self._calling is not None, "a peer calls before it answers"
         parts, settings = self._parts, self._parts.settings
         limits = AdmissionLimits(connections_max=settings.connections_max)
         if parts.is_one_machine:
@@ -73,14 +73,9 @@ class CallPort:
             idle_s=settings.idle_s,
             entropy=parts.chance.randbytes,
         )
-        self._calling.serve_own(services)
+        self.calls.serve_own(services)
         async with open_answering(answering, port) as self._answering:
             yield
-
-    @property
-    def calls(self) -> TlsCalls:
-        assert self._calling is not None, "opened by `calling`"
-        return self._calling
 
     def _acquaintance(self, ring: RingTable) -> RingAcquaintance:
         parts = self._parts
@@ -89,9 +84,9 @@ class CallPort:
         )
 
     def status(self) -> CallsStatus:
-        if self._calling is None or self._answering is None:
+        if self._answering is None:
             return CallsStatus()
-        out, into = self._calling.status(), self._answering.status()
+        out, into = self.calls.status(), self._answering.status()
         return replace(
             into,
             connections=into.connections + out.connections,
