@@ -6,12 +6,12 @@ operator's that hides the readers and has limits of its own: neither is rationed
 
 from collections.abc import Callable
 from http import HTTPStatus
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv6Address
 from math import ceil
 
 from dht.core.limits import Buckets, Rate
 from herodotus.portal.answer import PUBLIC, Answer, problem
-from herodotus.portal.request import Request
+from herodotus.portal.request import Request, parsed_address
 
 CLIENTS_MAX = 20_000
 """Some 5 MB."""
@@ -46,12 +46,3 @@ def client_of(address: str) -> str:
     if isinstance(parsed, IPv6Address):
         return f"{int(parsed) >> (128 - _IPV6_PREFIX_BITS):x}"
     return str(parsed)
-
-
-def parsed_address(address: str) -> IPv4Address | IPv6Address | None:
-    """An IPv4 address also where a socket of IPv6 shows it."""
-    try:
-        parsed = ip_address(address.partition("%")[0])
-    except ValueError:
-        return None
-    return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed

@@ -44,7 +44,7 @@ from herodotus.portal.api.statistics import StatisticsAnswers
 from herodotus.portal.api.streams import StreamAnswers
 from herodotus.portal.archive_pages import ArchivePages, Asked, failure
 from herodotus.portal.archive_questions import Shelf
-from herodotus.portal.client_limits import ClientLimits, parsed_address
+from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.differences import DiffPages
 from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.operator_pages import OperatingPages
@@ -52,7 +52,7 @@ from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.order_form import OrderPages
 from herodotus.portal.other_holders import Directions, Elsewhere, Relay, RelayMaker
 from herodotus.portal.rendering import not_found_page, start_page
-from herodotus.portal.request import Request
+from herodotus.portal.request import Request, parsed_address
 from herodotus.portal.ring_lists import TogetherPages
 from herodotus.portal.ring_questions import ANSWER_BYTES_MAX, AT_ONCE, Gatherer, Members
 from herodotus.portal.save_pages import SavePages, SavePort

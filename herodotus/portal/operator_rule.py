@@ -19,9 +19,8 @@ from urllib.parse import urlsplit
 from herodotus.home.durable import storage_failure, write_durably
 from herodotus.home.folder import Home
 from herodotus.portal.answer import Answer, problem
-from herodotus.portal.client_limits import parsed_address
 from herodotus.portal.other_holders import RELAYED
-from herodotus.portal.request import Request
+from herodotus.portal.request import Request, parsed_address
 
 TOKEN_BYTES = 32
 _PROXIED = (

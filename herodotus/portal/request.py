@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import parse_qsl, quote, urlencode
 
 PARAMETERS_MAX = 64
@@ -52,3 +53,12 @@ def wants_json(request: Request) -> bool:
     """A browser takes both, and gets the page."""
     accept = request.header("accept")
     return "json" in accept and "text/html" not in accept
+
+
+def parsed_address(address: str) -> IPv4Address | IPv6Address | None:
+    """An IPv4 address also where a socket of IPv6 shows it."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed

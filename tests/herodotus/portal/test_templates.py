@@ -19,9 +19,9 @@ def test_a_name_that_nobody_gave_is_an_error_and_no_empty_place() -> None:
 
 def test_what_is_given_is_shown_as_text() -> None:
     page = render("trouble.html", title="<b>&'", sentence="<script>", url='"><img>')
-    assert "<title>&lt;b&gt;&amp;&#39;</title>" in page
+    assert "<title>&lt;b&gt;&amp;&#x27;</title>" in page
     assert "<script>" not in page
-    assert 'value="&#34;&gt;&lt;img&gt;"' in page
+    assert 'value="&quot;&gt;&lt;img&gt;"' in page
 
 
 def test_a_part_is_markup_for_the_template_around_it_alone() -> None:
