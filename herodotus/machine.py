@@ -41,14 +41,9 @@ class Machine(ThreadWorkers, LocalStorage):
 
     # -- time
 
-    def unix_s(self) -> float:
-        return clock.unix_seconds()
-
-    def elapsed_s(self) -> float:
-        return clock.elapsed_seconds()
-
-    def local_offset_s(self, unix_s: float) -> float:
-        return clock.local_offset_seconds(unix_s)
+    unix_s = staticmethod(clock.unix_seconds)
+    elapsed_s = staticmethod(clock.elapsed_seconds)
+    local_offset_s = staticmethod(clock.local_offset_seconds)
 
     # -- disks
 

@@ -144,10 +144,13 @@ class Front:
 
     def answer(self, question: CachedRequest) -> tuple[bytes, bytes, bytes] | None:
         ready = self._answers.get(question)
-        if ready is None or ready.stamp != self.stamp() or self._now() > ready.until_s:
+        if ready is None:
+            return None
+        now_s = self._now()
+        if ready.stamp != self.stamp() or now_s > ready.until_s:
             return None
         self.answered += 1
-        return ready.before_date, self._today(), ready.after_date
+        return ready.before_date, self._written(int(now_s)), ready.after_date
 
     def keep(self, question: CachedRequest, answer: Answer, stamp: int | None) -> None:
         """`stamp` from before the answer was made."""
@@ -166,8 +169,7 @@ class Front:
         weight = len(question.target) + len(question.words) + len(before) + len(after) + _OVERHEAD_BYTES
         self._answers.keep(question, _Ready(stamp, self._now() + KEPT_S, before, after), weight)
 
-    def _today(self) -> bytes:
-        second = int(self._now())
+    def _written(self, second: int) -> bytes:
         if second != self._date[0]:
             self._date = second, http_date(second).encode()
         return self._date[1]
