@@ -29,6 +29,7 @@ from crawler.core.capture import (
 from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.link import LINKS_KEPT_MAX, DueEntry, Link, LinkKind, fingerprint
 from crawler.core.links import PageLinks, css_links, header_links, html_links, xml_links
+from crawler.core.politeness import OriginReport, retry_after_s
 from crawler.core.recrawl import Known, Recrawl, Result
 from crawler.core.robots import NOTHING_ASKED, page_directives
 from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
@@ -447,3 +448,12 @@ class Outcomes:
                 ]
             )
         )
+
+
+def report_of(found: Capture | Skipped, now: float) -> OriginReport:
+    """What the steward hears of a fetch; `now` since 1970."""
+    assert found.duration_s is not None, "only captures of an archive do not know it"
+    retry_s = None
+    if isinstance(found, Capture) and found.status in (429, 503):
+        retry_s = retry_after_s(found.header("Retry-After"), now)
+    return OriginReport(status=found.status, duration_s=found.duration_s, retry_after_s=retry_s)

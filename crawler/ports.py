@@ -11,7 +11,7 @@ from typing import Protocol, Self
 
 from crawler.core.capture import Capture, PayloadDigest
 from crawler.core.link import Link
-from crawler.core.politeness import Lease, OriginReport, Wait, retry_after_s
+from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
 
@@ -73,15 +73,6 @@ class Skipped:
     status: int
     mime: str
     duration_s: float
-
-
-def report_of(found: Capture | Skipped, now: float) -> OriginReport:
-    """What the steward hears of a fetch; `now` since 1970."""
-    assert found.duration_s is not None, "only captures of an archive do not know it"
-    retry_s = None
-    if isinstance(found, Capture) and found.status in (429, 503):
-        retry_s = retry_after_s(found.header("Retry-After"), now)
-    return OriginReport(status=found.status, duration_s=found.duration_s, retry_after_s=retry_s)
 
 
 class Fetcher(Protocol):

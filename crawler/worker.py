@@ -22,7 +22,7 @@ from crawler.core.robots import RobotsRules
 from crawler.core.scope import CrawlScope
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, target_of
 from crawler.frontier import Frontier
-from crawler.outcomes import CrawlCounts, Outcomes
+from crawler.outcomes import CrawlCounts, Outcomes, report_of
 from crawler.ports import (
     CaptureSink,
     Fetcher,
@@ -31,7 +31,6 @@ from crawler.ports import (
     Skipped,
     StewardPort,
     UrlOwner,
-    report_of,
 )
 from crawler.rota import Rota
 

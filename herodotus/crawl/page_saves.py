@@ -17,8 +17,8 @@ from crawler.core.recrawl import Result
 from crawler.core.scope import ContentChoice
 from crawler.core.urls import Origin, host_of, origin_of, target_of
 from crawler.http import FetchSettings
-from crawler.outcomes import read_capture
-from crawler.ports import Fetcher, FetchRequest, Skipped, StewardPort, report_of
+from crawler.outcomes import read_capture, report_of
+from crawler.ports import Fetcher, FetchRequest, Skipped, StewardPort
 from herodotus.core.charter import Charter
 from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.saves import SaveOutcome, SaveResult
