@@ -212,11 +212,13 @@ class StandingIn:
                 self.counts.silent_owners += 1
                 missed = [key for key, _ in islice(self._within(part), KEYS_MAX)]
             self._deciding = frozenset(missed)
-            for contact in before[1:]:
-                with suppress(CallError):
-                    missed = await self._not_visited(contact, missed)
-            self._fetch(missed, part)
-            self._deciding = frozenset()
+            try:
+                for contact in before[1:]:
+                    with suppress(CallError):
+                        missed = await self._not_visited(contact, missed)
+                self._fetch(missed, part)
+            finally:
+                self._deciding = frozenset()
 
     async def _ask_missed(self, owner: Contact, start: Key, end: Key) -> list[Key]:
         found: list[Key] = []

@@ -14,6 +14,7 @@ import trio.testing
 
 from crawler.core.link import Link
 from crawler.core.urls import url_key
+from herodotus.crawl.daily import CrawlState, NotCrawling
 from herodotus.crawl.links import owner as owner_module
 from tests.herodotus.crawl.links.test_exchange import SEEDS, delivered, links, look_seldom, urls, world_of
 from tests.herodotus.crawl.links.world import DAY_S, LinkPeer, LinkWorld
@@ -129,6 +130,32 @@ async def test_a_stand_in_that_is_paused_takes_nothing_over(tmp_path: Path) -> N
         for url in urls(found):
             turns = [peer for peer in world.peers if peer.exchange.is_our_turn(url)]
             assert turns == world.holders(url)[:1]
+
+
+async def test_what_a_stand_in_could_not_take_over_is_its_owners_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its crawl failed between the owner's answer and its own frontier."""
+    async with world_of(tmp_path, 1, 10) as world:
+        world.peers[0].found(links(300))
+        await delivered(world)
+        owner = world.peers[5]
+        for peer in world.peers:
+            for url in peer.frontier.urls if peer is not owner else ():
+                peer.frontier.visit(url)
+        left = set(owner.frontier.urls)
+        stand_in = world.holders(min(left))[1]
+
+        def fail(_links: object, *, may_be_done: bool = False) -> int:
+            raise NotCrawling(CrawlState.FAILED, None)
+
+        monkeypatch.setattr(stand_in.frontier, "take_over", fail)
+        await anyio.sleep(0.55 * DAY_S)
+        monkeypatch.undo()
+        await anyio.sleep(2 * ASKED_AFTER_S)
+        scene = Late(world, owner, left)
+        for url in scene.of(stand_in):
+            assert scene.turns(url) == [owner]
 
 
 async def test_what_a_living_stand_in_has_yet_to_do_stays_with_it(tmp_path: Path) -> None:
