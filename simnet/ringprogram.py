@@ -147,6 +147,7 @@ class SimulatedRing:
             issued_s=0,
             expires_s=1,
             flags=0,
+            previous=b"",
         )
 
     def contact_of(self, host: WorldHost) -> Contact:

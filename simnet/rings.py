@@ -92,6 +92,7 @@ def peer_number(number: int, *, virtual_nodes: int = 1) -> PeerRecord:
         issued_s=0,
         expires_s=0,
         flags=0,
+        previous=b"",
     )
 
 

@@ -101,7 +101,7 @@ class PeerRecord(Struct, array_like=True, frozen=True, kw_only=True):
     issued_s: Seconds  # since the epoch
     expires_s: Seconds
     flags: U32Field  # unknown bits are kept
-    previous: MaybePeer = b""  # key rotation: the old public key, which signs too; else empty
+    previous: MaybePeer  # key rotation: the old public key, which signs too; else empty
 
 
 class SignedRecord(Struct, array_like=True, frozen=True, kw_only=True, tag=1):

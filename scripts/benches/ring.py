@@ -71,6 +71,7 @@ def endpoint() -> tuple[SessionEndpoint, Contact]:
         issued_s=1_790_000_000,
         expires_s=1_790_086_400,
         flags=0,
+        previous=b"",
     )
     signed = sign_record(key, record)
     made = SessionEndpoint(

@@ -44,6 +44,7 @@ def record(key: Ed25519PrivateKey, host: bytes, virtual_nodes: int) -> PeerRecor
         issued_s=int(NOW),
         expires_s=int(NOW) + RECORD_LIFE_S,
         flags=0,
+        previous=b"",
     )
 
 

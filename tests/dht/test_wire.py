@@ -55,6 +55,13 @@ def test_a_record_survives_alone(signed: SignedRecord) -> None:
     assert decode_record(encode_record(signed)) == signed
 
 
+@given(signed_records())
+def test_a_record_has_all_its_fields(signed: SignedRecord) -> None:
+    kind, record, *signatures = msgspec.msgpack.decode(encode_record(signed))
+    assert decode_record(packed(kind, record[:-1], *signatures)) == MALFORMED
+    assert decode_record(packed(kind, record[:-1], signatures[0])) == MALFORMED
+
+
 def test_fields_that_a_newer_peer_adds_are_ignored() -> None:
     assert CODEC.decode(packed(1, 7, "new", {"deep": [1]})) == m.Ping(id=7)
     newer_contact = [*CONTACT, "more"]

@@ -27,6 +27,7 @@ def record_of(name: str) -> PeerRecord:
         issued_s=1_790_000_000,
         expires_s=1_790_086_400,
         flags=0,
+        previous=b"",
     )
 
 

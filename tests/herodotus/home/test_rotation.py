@@ -48,6 +48,7 @@ def tell(home: Home, key: Ed25519PrivateKey) -> None:
         issued_s=NOW_S - 100,
         expires_s=NOW_S + 100,
         flags=0,
+        previous=b"",
     )
     home.record.write_bytes(encode_record(sign_record(key, record)))
 

@@ -27,6 +27,7 @@ def link_peer(number: int) -> PeerRecord:
         issued_s=0,
         expires_s=1 << 31,
         flags=0,
+        previous=b"",
     )
 
 
