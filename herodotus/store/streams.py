@@ -268,7 +268,8 @@ class HostStream(_Walk):
             yield from self._of_url(url_prefix(position_of(url)))
 
     def _of_url(self, prefix: bytes) -> Iterator[StoredCapture]:
-        start = self._key + b"\0" if self._key else prefix
+        # A key of another address is a stranger's invention, or of an address that was deleted since.
+        start = self._key + b"\0" if self._key.startswith(prefix) else prefix
         for key, value in self._archive.index.scan(start, after(prefix)):
             entry = decode_entry(value)
             if entry.arrival < self._boundary and self._query.from_s <= time_of(key) < self._query.to_s:
@@ -278,13 +279,19 @@ class HostStream(_Walk):
                     yield capture
 
     def _urls(self) -> Iterator[str]:
-        """From where the place is, that address included: long ones are told apart by their positions."""
+        """From where the place is, that address included, or what follows it if it was deleted: long ones are told
+        apart by their positions."""
         begun = self._begun
         is_there = begun is None
         for start, end in self._ranges:
             if begun is not None and end <= begun.address:
                 continue
             for url in addresses(self._archive, start if begun is None else max(start, begun.address), end):
-                is_there = is_there or (begun is not None and position_of(url)[:KEY_BYTES] == begun.position)
+                is_there = is_there or (begun is not None and _is_reached(begun, url))
                 if is_there:
                     yield url
+
+
+def _is_reached(place: HostPlace, url: str) -> bool:
+    is_behind = address_key(url)[:PLACE_ADDRESS_BYTES] > place.address
+    return is_behind or position_of(url)[:KEY_BYTES] == place.position

@@ -341,6 +341,31 @@ def test_tokens_of_other_streams_archives_and_inventions_are_refused(room: Room)
     assert "rebuilt" in problem(room, f"/api/v1/stream?host=example.org&after={stale}", 410)
 
 
+@pytest.mark.parametrize("key", [b"\0", b"c", b"c" + bytes(12), b"\xff" * 19])
+def test_a_bent_token_of_a_host_leads_to_no_other_rows(key: bytes) -> None:
+    """It named a place in the whole index, of any family."""
+    others = [response(f"https://other.example/{n}", "20260101", b"<p>%d" % n) for n in range(20)]
+    room = Room(*(response(f"{SITE}/{n}", "20260101", b"<p>") for n in range(3)), *others)
+    place = streams.decode_place(
+        room.ask("/api/v1/stream?host=example.org&limit=1").headers["X-Herodotus-Resume"]
+    )
+    bent = quote(streams.encode_place(replace(place, key=key)))
+    found = lines(streamed(room, f"/api/v1/stream?host=example.org&after={bent}"))
+    assert [one["url"] for one in found] == [f"{SITE}/{n}" for n in range(3)]
+
+
+def test_a_stream_of_a_host_goes_on_behind_an_address_that_is_gone() -> None:
+    room = Room(*(response(f"{SITE}/{n}", "20260101", b"<p>") for n in range(3)))
+    place = streams.decode_place(
+        room.ask("/api/v1/stream?host=example.org&limit=1").headers["X-Herodotus-Resume"]
+    )
+    gone = quote(
+        streams.encode_place(replace(place, position=bytes(12), address=place.address[:-2] + b"0a\0"))
+    )
+    found = lines(streamed(room, f"/api/v1/stream?host=example.org&after={gone}"))
+    assert [one["url"] for one in found] == [f"{SITE}/1", f"{SITE}/2"]
+
+
 # -- links ------------------------------------------------------------------------------------------------
 
 
