@@ -4,7 +4,7 @@ RocksDB holds three kinds of rows (docs/protocol/frontier.md): `k` + key -> what
 origin + day + priority + key -> the URL is due from that day on, `o` + origin -> the origin's counts. A URL
 has one due row, moved to a later day by the same atomic batch that records its visit. So the daily reset is
 one number: the day up to which due rows count; nothing is rewritten. The queues of the origins that are being
-crawled are `crawler.frontier_turns`, the numbers `crawler.frontier_turns`, the disk `crawler.frontier_rows`.
+crawled, and the numbers, are `crawler.frontier_turns`, the disk is `crawler.frontier_rows`.
 
 Crash safety: every change is one atomic batch in the write-ahead log, which outlives the process; `sync()`
 makes it outlive the machine. Keys handed out are marked first; after a crash the marked ones come again as

@@ -4,10 +4,10 @@ In the core nothing: what strangers send wrong is dropped and counted, an expect
 and what a caller does wrong is asserted.
 
 DhtError
-└── WorldError         the world failed
-    ├── TransportClosed    the socket is gone
-    ├── RequestFailed      nobody answered in time, or the handshake failed
-    └── NoAnswer           the ring did not say who owns a key
+└── DhtWorldError              the world failed
+    ├── TransportClosedError       the socket is gone
+    ├── RequestFailedError         nobody answered in time, or the handshake failed
+    └── NoAnswerError              the ring did not say who owns a key
 """
 
 

@@ -3,7 +3,7 @@
 `GUARD_SCRIPT` runs before the page's own: what scripts ask for by the usual ways (fetch, XMLHttpRequest, `src`
 and `href` of elements, markup put into the page) is led to the page's date; cookies and storage, which a page
 without an origin of its own may not touch, are there and forgotten with the page; links that name another
-frame or window work, though the page may open none. It is a help to pages, no defence: that is `isolation.py`.
+frame or window work, though the page may open none. It is a help to pages, no defence: that is `headers.py`.
 
 `WORKER_SCRIPT` is a service worker that leads whatever misses the archive back into it. Browsers allow one only
 where pages have an origin of their own (`ReplayContext.has_own_origin`) and the connection is secure.
