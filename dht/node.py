@@ -56,6 +56,8 @@ from dht.node_types import NodePorts, NodeSettings, NodeStatistics, OpenTranspor
 from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent
 from dht.udp import UdpTransport, open_udp
 
+logger = logging.getLogger(__name__)
+
 LOOKUP_S = 60.0
 """A lookup that meets silent peers at each of its hops ends by itself before that."""
 
@@ -67,8 +69,6 @@ class _Waiter:
     event: anyio.Event = field(default_factory=anyio.Event)
     holders: tuple[Contact, ...] = ()
 
-
-logger = logging.getLogger(__name__)
 
 _USUAL = frozenset((Reason.SEARCH, Reason.PORT, Reason.REACHABILITY))
 """Nothing an operator would want to act on."""

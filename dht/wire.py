@@ -11,10 +11,11 @@ nonsense.
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
+from operator import or_
 from struct import pack, unpack
-from typing import Annotated, Any, Final, Union, get_args
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -289,7 +290,7 @@ class MessageCodec:
                 raise ValueError("no contact")
             return contact(*fields) if len(fields) == 5 else contact(*fields[:5])
 
-        self._decode: Callable[[bytes], Any] = Decoder(Union[_SHAPES], dec_hook=to_contact).decode  # noqa: UP007
+        self._decode: Callable[[bytes], Any] = Decoder(reduce(or_, _SHAPES), dec_hook=to_contact).decode
 
     def decode(self, data: bytes, bytes_max: int = PAYLOAD_BYTES_MAX) -> m.Message | MessageRefused:
         """A message that obeys every limit, or why not. A carrier of longer messages passes its own `bytes_max`."""

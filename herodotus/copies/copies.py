@@ -48,6 +48,8 @@ from herodotus.peers.calls import Services
 from herodotus.peers.ring_view import LastingView
 from herodotus.store import Bell, current_bell
 
+logger = logging.getLogger(__name__)
+
 ACKNOWLEDGE_S = 60.0
 """So long a store waits for other holders, where it waits for them."""
 
@@ -105,8 +107,6 @@ class Arrivals:
         with anyio.move_on_after(ACKNOWLEDGE_S):
             await self._pusher.wait_settled(capture_key(id_)[1:])
 
-
-logger = logging.getLogger(__name__)
 
 SETTLE_S = 1.0
 """After a change of the ring, others often follow at once."""

@@ -25,6 +25,8 @@ from herodotus.core.signatures import signer_of
 from herodotus.peers.calls import CallError
 from herodotus.store import MEMBER_BYTES_MAX, StoreOutcome
 
+logger = logging.getLogger(__name__)
+
 _OUTCOMES = {
     StoreOutcome.NEW: STORED,
     StoreOutcome.REVISIT: STORED,
@@ -117,8 +119,6 @@ async def _take_in(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int
         parts.ledger.held(sender, [key[1:]])
     return outcome, member
 
-
-logger = logging.getLogger(__name__)
 
 ASKED_AT_ONCE = 256
 TOGETHER_BYTES = 1 << 20

@@ -33,6 +33,8 @@ from herodotus.peers.calls import Calls, RefusedError
 from herodotus.peers.ring_view import RingPositions
 from herodotus.store import Holdings, Sign
 
+logger = logging.getLogger(__name__)
+
 SLACK = 1
 """Copies beyond k that are taken when offered: two views of the ring may differ by a peer (ring.md 5)."""
 PROMISES_MAX = 16
@@ -151,8 +153,6 @@ class Meter:
         await self._spend(size)
         self.spent += size
 
-
-logger = logging.getLogger(__name__)
 
 KEPT = 64
 """Scopes: two to a neighbour; 5 kB each where a scope is all of the ring."""

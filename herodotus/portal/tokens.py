@@ -28,7 +28,7 @@ def token_of_key(key: bytes) -> str:
 
 
 def bytes_of_token(token: str) -> bytes:
-    """Empty where it is none."""
+    """The bytes that a token spells; empty if it spells none."""
     try:
         return base64.b64decode(token.encode("utf-8", "replace"), altchars=b"-_", validate=True)
     except ValueError:
@@ -60,7 +60,7 @@ def counted(token: str, short_parts: int) -> str:
 
 
 def uncounted(token: str) -> tuple[str, int]:
-    """The token that was counted, and its number of short parts; "", which is none, where that is no number."""
+    """Takes apart what `counted` made. Anything but a number behind the dot makes the token ""."""
     inner, _, count = token.partition(".")
     return (inner, int(count or 0)) if re.fullmatch(r"[0-9]{0,4}", count) else ("", 0)
 

@@ -22,6 +22,8 @@ from crawler.core.rows import Batch, RowLimits
 from crawler.rocks import RocksRows
 from herodotus.core.errors import IndexFailedError, UnusableArchiveError
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(slots=True)
 class IndexBatch(Batch):
@@ -62,8 +64,6 @@ class Index(Protocol):
 
     def close(self) -> None: ...
 
-
-logger = logging.getLogger(__name__)
 
 INDEX_ROWS = RowLimits(
     cache_bytes=32 * 1024 * 1024,  # with the frontier's 24 MiB a peer of a million URLs stays within 150 MB

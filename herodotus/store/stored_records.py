@@ -158,7 +158,7 @@ class StoredCapture:
 
     @property
     def media_type(self) -> str:
-        """As declared: by the HTTP head, or by the record if there is none, then perhaps with parameters."""
+        """The HTTP head declares it. Without a head the record does, and its type may have parameters."""
         return self.mime if self.head else self.record.get("Content-Type") or ""
 
     def _parsed_head(self) -> tuple[int, str]:

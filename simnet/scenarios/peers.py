@@ -5,6 +5,7 @@ their process and come back, datagrams and segments of streams are lost, one pee
 Readers read at the portals meanwhile. The run that `simnet` drives only asks for the outcome.
 """
 
+from abc import ABC, abstractmethod
 from functools import partial
 from hashlib import sha256
 
@@ -49,7 +50,7 @@ ALIVE = "no peer ends by itself"
 CHECKED = "what others bring is looked at again"
 
 
-class PeersTrial:
+class PeersTrial(ABC):
     """What becomes of whole peers in a world of their own: run once, and asked by several checkers."""
 
     def __init__(self, run: ScenarioRun, settings: PeersSettings, web: WebSettings) -> None:
@@ -63,9 +64,9 @@ class PeersTrial:
         self._run.more_figures(lambda: self.figures)
         self._run.seconds = 1.0
 
+    @abstractmethod
     async def live(self, peers: Peers, tasks: anyio.abc.TaskGroup) -> None:
         """Fills in figures and complaints. Ends with its tasks."""
-        raise NotImplementedError
 
     def look(self, world: World, checker: str) -> str | None:
         if not self.complaints:

@@ -233,7 +233,7 @@ def moved(number: int, slot: int = 1) -> SignedRecord:
 
 
 def ring_answer(to: Contact, message: Message) -> Message | None:
-    """Whatever was asked for, by whoever sits at that address: it has no idea at which position it was meant to be."""
+    """The peer at an address answers as itself. It does not know for which position the question was meant."""
     match message:
         case Ping():
             return Pong(id=message.id)
@@ -261,7 +261,7 @@ def test_a_first_successor_that_took_another_slot_is_passed_by_though_it_answers
 
 
 def is_behind(one: Contact, other: SignedRecord, me: RingMachine) -> bool:
-    """Nearer ones would be found by chance."""
+    """Does the other sit past the first one, on the way around the circle to us?"""
     return is_between(one.position, contact(other).position, me.me.position)
 
 

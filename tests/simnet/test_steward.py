@@ -1,11 +1,13 @@
 """The scenario of stewards: sound as it is, caught where the silence of a new steward is taken away, and repeatable."""
 
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from crawler.core.politeness import HostSteward
 from simnet.origins import FetchStart, Origins
+from simnet.peers import Peers
 from simnet.runs import Options, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.scenarios.steward import LIAR, NEWS, NO_WEB, POLITE, SERVED, TORN, News, add_sites, settings_of
@@ -40,9 +42,11 @@ def test_rules_that_nobody_asks_for_again_are_caught(monkeypatch: pytest.MonkeyP
 
 def test_the_pace_of_each_asker_is_looked_at_apart() -> None:
     origins = Origins(Web(NO_WEB), day_s=86_400.0, delay_floor_s=2.0)
-    peers = SimpleNamespace(origins=origins, settings=settings_of(3))
-    add_sites(peers, "h0.example", "h1.example", "h2.example")  # type: ignore[arg-type]  # all that it asks of peers
-    news = News(peers)  # type: ignore[arg-type]
+    peers = cast(
+        "Peers", SimpleNamespace(origins=origins, settings=settings_of(3))
+    )  # all that both ask of them
+    add_sites(peers, "h0.example", "h1.example", "h2.example")
+    news = News(peers)
     starts = origins.starts["h2.example"]
     starts += [FetchStart(1.0, 1, ""), FetchStart(1.5, 2, ""), FetchStart(3.0, 1, "")]
     assert news.hasty() == []

@@ -35,6 +35,8 @@ from herodotus.crawl.links.wire import Taken, decode_batch, encode_taken
 from herodotus.peers.calls import PeerKey, RefusedError, Services
 from herodotus.peers.ring_view import RingView
 
+logger = logging.getLogger(__name__)
+
 TAKEN_OVER_MAX = 50_000
 """URLs that we fetch today for owners who are late, and that others fetch for us: more wait for tomorrow."""
 
@@ -165,8 +167,6 @@ def _some(keys: dict[bytes, int], count: int, today: int) -> list[Key]:
         del keys[key]
     return over
 
-
-logger = logging.getLogger(__name__)
 
 CHUNK: Final = 250
 """Links looked at between two turns of the loop: about 3 ms."""

@@ -50,7 +50,7 @@ def member(deposit: Deposit) -> bytes:
 
 
 def test_what_the_crawler_learned_travels_to_the_byte() -> None:
-    """Its metadata record stays as the first peer wrote it; so does a reason for truncation that is none of ours."""
+    """The metadata record stays as the first peer wrote it. So does a truncation reason that we do not know."""
     tls = TlsFacts(protocol="TLSv1.3", cipher="A B", certificate_sha256=bytes(32), error="self-signed")
     learned = {
         "via": "http://example.org/a",
