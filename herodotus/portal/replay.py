@@ -22,7 +22,7 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from crawler.core.capture import decoded
+from crawler.core.capture import REDIRECTS, decoded
 from herodotus.core.captures import HTTP_HEAD_BYTES_MAX
 from herodotus.core.chunked import dechunked
 from herodotus.core.errors import SettingError
@@ -163,7 +163,6 @@ class Replay:
     """A browser asks for what it shows in a window, so our page with the page in a frame is the answer."""
 
 
-_REDIRECTS = (301, 302, 303, 307, 308)
 _GZIP = frozenset({"gzip", "x-gzip"})
 _WINDOWS = (Flag.PAGE, Flag.FRAME, Flag.MAIN, Flag.EMBEDDED)
 """As what a body without a type may be a page."""
@@ -268,7 +267,7 @@ def _typed(media: MediaType, flag: Flag, body: bytes) -> MediaType:
 
 def _is_page(capture: StoredCapture) -> bool:
     """Whether it could do more in a window than be looked at; of what cannot be told, too."""
-    if capture.status in _REDIRECTS:
+    if capture.status in REDIRECTS:
         return False
     fields = head_fields(capture)
     media = media_type(_types(fields))

@@ -73,11 +73,8 @@ class OwnFrontier(Protocol):
 
 @dataclass(slots=True)
 class StandInCounts:
-    swept: int = 0
-    """URLs that became ours with a stretch of the ring."""
     left: int = 0
     """URLs that became somebody else's to fetch."""
-    looks: int = 0
     taken_over: int = 0
     """URLs fetched for an owner that was late."""
     silent_owners: int = 0
@@ -96,8 +93,8 @@ class StandingIn:
         self._to_leave = NONE
         """Stretches that are not ours any more, in which something was being fetched when we left them."""
         self._alone_since: float | None = None
-        self._deciding = frozenset[Key]()
-        """What a late owner left to us, while we ask the holders in between."""
+        self._deciding = set[Key]()
+        """What a late owner left to us, while it names more, and while we ask the holders in between."""
         self._asked_after: dict[PeerKey, float] = {}
         """When each stand-in of ours was last left something, or asked what became of it."""
         self._buckets = Buckets(4_096)
@@ -159,7 +156,7 @@ class StandingIn:
             await anyio.lowlevel.checkpoint()
         for rows in _chunks(self._within(arc)):
             found = [link for key, link in rows if not self._owner.is_given(key)]
-            self.counts.swept += self._frontier.take_over(found, may_be_done=True)
+            self._frontier.take_over(found, may_be_done=True)
             await anyio.lowlevel.checkpoint()
 
     def _in_frontier(self, arc: Arc) -> Iterator[tuple[UrlKey, Known]]:
@@ -192,7 +189,6 @@ class StandingIn:
     async def look(self, rank: int) -> None:
         """At all stretches of which we are this stand-in."""
         ring, today = self._view.live, self._frontier.today
-        self.counts.looks += 1
         for at_rank, stretch in ring.share(self._view.me.peer):
             if self._frontier.today != today:
                 return  # so long did somebody not answer: all of the new day is missed, as yet
@@ -207,18 +203,23 @@ class StandingIn:
             if not any(True for _ in islice(self._within(part), 1)):
                 continue
             try:
-                missed = await self._ask_missed(before[0], part.start or _ZERO, part.end)
-            except CallError:
-                self.counts.silent_owners += 1
-                missed = [key for key, _ in islice(self._within(part), KEYS_MAX)]
-            self._deciding = frozenset(missed)
-            try:
+                missed = await self._missed_by(before[0], part)
                 for contact in before[1:]:
                     with suppress(CallError):
                         missed = await self._not_visited(contact, missed)
                 self._fetch(missed, part)
             finally:
-                self._deciding = frozenset()
+                self._deciding.clear()
+
+    async def _missed_by(self, owner: Contact, part: Arc) -> list[Key]:
+        """All of it where the owner does not answer."""
+        try:
+            return await self._ask_missed(owner, part.start or _ZERO, part.end)
+        except CallError:
+            self.counts.silent_owners += 1
+            missed = [key for key, _ in islice(self._within(part), KEYS_MAX)]
+            self._deciding.update(missed)
+            return missed
 
     async def _ask_missed(self, owner: Contact, start: Key, end: Key) -> list[Key]:
         found: list[Key] = []
@@ -229,6 +230,7 @@ class StandingIn:
                 raise CallError("no answer to what is missed")
             at, *keys = _keys(answer)
             found += keys
+            self._deciding.update(keys)
             if at == end or len(found) >= KEYS_MAX:
                 break
         return found[:KEYS_MAX]
@@ -281,9 +283,8 @@ class StandingIn:
             for keys in _chunks(iter(given.get(peer, [])), KEYS_MAX) if peer in contacts else ():
                 with suppress(CallError):
                     left = await self._not_visited(contacts[peer], keys)
-                    if (
-                        self._asked_after.get(peer) == now
-                    ):  # or it asked again meanwhile, and may want them now
+                    has_asked_again = self._asked_after.get(peer) != now  # then it may want them now
+                    if not has_asked_again:
                         await self._take_back(peer, left)
 
     async def _take_back(self, peer: PeerKey, keys: Sequence[Key]) -> None:

@@ -14,8 +14,11 @@ import trio.testing
 
 from crawler.core.link import Link
 from crawler.core.urls import url_key
+from dht import Contact
 from herodotus.crawl.daily import CrawlState, NotCrawling
 from herodotus.crawl.links import owner as owner_module
+from herodotus.crawl.links import substitute
+from herodotus.crawl.links.substitute import StandingIn
 from tests.herodotus.crawl.links.test_exchange import SEEDS, delivered, links, look_seldom, urls, world_of
 from tests.herodotus.crawl.links.world import DAY_S, LinkPeer, LinkWorld
 
@@ -156,6 +159,31 @@ async def test_what_a_stand_in_could_not_take_over_is_its_owners_again(
         scene = Late(world, owner, left)
         for url in scene.of(stand_in):
             assert scene.turns(url) == [owner]
+
+
+async def test_a_stand_in_wants_what_it_was_left_while_the_owner_still_names_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner that names a few at a time may ask after the first ones before the stand-in knows the last."""
+    monkeypatch.setattr(substitute, "CHUNK", 1)
+    monkeypatch.setattr(substitute, "ROWS_MAX", 1)
+    named: dict[StandingIn, list[bytes]] = {}
+    wanted = list[tuple[int, int]]()
+    ask = StandingIn._ask
+
+    async def watched(self: StandingIn, contact: Contact, service: str, body: bytes) -> bytes:
+        if service == substitute.MISSED and named.get(self):
+            bits = await self.visited(contact.peer, b"".join(named[self]))
+            wanted.append((sum(byte.bit_count() for byte in bits), len(named[self])))
+        answer = await ask(self, contact, service, body)
+        if service == substitute.MISSED:
+            named.setdefault(self, []).extend(substitute._keys(answer)[1:])
+        return answer
+
+    monkeypatch.setattr(StandingIn, "_ask", watched)
+    async with late(tmp_path):
+        assert len(wanted) > 3
+        assert [yes for yes, _ in wanted] == [count for _, count in wanted]
 
 
 async def test_what_a_living_stand_in_has_yet_to_do_stays_with_it(tmp_path: Path) -> None:
