@@ -20,7 +20,7 @@ import aiohappyeyeballs
 
 from crawler.core.answers import AnswerReader, BadAnswerError
 from crawler.core.capture import TlsFacts
-from crawler.core.urls import is_public
+from crawler.core.urls import is_public, is_web_port
 from crawler.resolving import ForbiddenSocketError
 
 LARGE_BODY_BYTES = 2**20
@@ -252,7 +252,7 @@ class Pool:
 
 
 class Opener:
-    """New connections, to allowed addresses only."""
+    """New connections, to allowed addresses and the web's ports only."""
 
     def __init__(self, *, allow_private: bool, connect_timeout_s: float) -> None:
         self._allow_private = allow_private
@@ -264,6 +264,8 @@ class Opener:
         self, endpoint: OriginEndpoint, addresses: list[str], loop: asyncio.AbstractEventLoop
     ) -> OriginConnection:
         """Raises OSError (ssl.SSLCertVerificationError among them) or TimeoutError."""
+        if not is_web_port(endpoint.port):
+            raise ForbiddenSocketError(f"port {endpoint.port} is not one of the web's")
         async with asyncio.timeout(self._connect_timeout_s):
             infos = [_address_info(address, endpoint.port) for address in addresses]
             found = await aiohappyeyeballs.start_connection(

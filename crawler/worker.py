@@ -20,7 +20,7 @@ from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.recrawl import Known, Recrawl
 from crawler.core.robots import RobotsRules
 from crawler.core.scope import CrawlScope
-from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, target_of
+from crawler.core.urls import STANDARD, Origin, UrlRules, has_web_port, host_of, target_of
 from crawler.frontier import Frontier
 from crawler.outcomes import CrawlCounts, Outcomes, report_of
 from crawler.ports import (
@@ -314,6 +314,8 @@ class Crawler:
             return "opt-out"
         if self._scope.is_removed(known.url):
             return "removed"
+        if not has_web_port(known.url):
+            return "port"
         if not rules.allows(target_of(known.url)):
             return "robots" if rules.is_reachable else "robots unreachable"
         return None

@@ -5,7 +5,7 @@
     │   ├── MalformedUrlError       this is no URL we can fetch
     │   └── MalformedResponseError  what came back is not HTTP, or its head passes our limits
     └── WorldError                  the world failed: record it, try again later
-        ├── ForbiddenAddressError   the name leads only to addresses we never open (SSRF guard)
+        ├── ForbiddenAddressError   the name leads only to addresses, or to a port, that we never open (SSRF guard)
         ├── UnresolvableError       no address for the name
         ├── UnreachableError        no connection, or it broke before a whole head was there
         ├── TooSlowError            no head within the deadline
@@ -51,7 +51,8 @@ class MalformedResponseError(FetchError, OriginError):
 
 
 class ForbiddenAddressError(FetchError, CrawlWorldError):
-    """Every address of the host is private, loopback or otherwise not the public internet."""
+    """Every address of the host is private, loopback or otherwise not the public internet; or the port is not one of
+    the web's."""
 
 
 class UnresolvableError(FetchError, CrawlWorldError):

@@ -12,7 +12,7 @@ from enum import Enum
 
 from crawler.core.link import LinkKind
 from crawler.core.politeness import OptOutList
-from crawler.core.urls import STANDARD, UrlRules, host_of, is_below, target_of
+from crawler.core.urls import STANDARD, UrlRules, has_web_port, host_of, is_below, target_of
 
 NOBODY_OPTED_OUT = OptOutList()
 SEGMENTS_MAX = 20
@@ -152,6 +152,8 @@ class CrawlScope:
             return "scope"
         if not self.territory.holds(url, host):
             return "charter"
+        if not has_web_port(url):
+            return "port"
         if self.opted_out.hosts and self.opted_out.covers(host):
             return "opt-out"
         if self.is_removed(url):

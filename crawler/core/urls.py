@@ -12,8 +12,8 @@ The lists are conservative: a name is there only when dropping it is known not t
 extends them. Parameters are never sorted, letters never folded: servers may tell such URLs apart.
 Canonicalising twice changes nothing. Nothing here resolves a name.
 
-Is this an address of the public internet? The rule of the SSRF guard, for every form an address
-can take.
+Is this an address of the public internet, and a port of the web? The rules of the SSRF guard, for every form an
+address can take.
 """
 
 import hashlib
@@ -206,6 +206,35 @@ def host_of(url: str) -> str:
     if authority[:1] == "[":
         return authority[: authority.index("]") + 1]
     return authority.partition(":")[0]
+
+
+SYSTEM_PORTS_END = 1024
+"""Below it only the web's own two: what listens there is another service of the system (RFC 6335)."""
+_WEB_PORTS = frozenset({80, 443})
+_BROWSERS_BAD_PORTS = frozenset(
+    {1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, *range(6665, 6670), 6679, 6697, 10080}
+)
+"""Those from 1024 on of the Fetch Standard's list (2.9, "bad port")."""
+_LINE_READERS = frozenset(
+    {1433, 1521, 2121, 2181, 2222, 2323, 2525, 3306, 3389, 4730, 5222, 5269, 5432, 5900, 6379, 6380}
+    | {*range(6660, 6665), 9100, 11211, 11300, 27017}
+)
+"""Services that take the lines of a request for orders, print them, or ban who sends them: databases, caches, queues,
+mail, shells, chat, printers. Browsers, which show the page to a person, still ask them (ADR 23)."""
+
+
+def is_web_port(port: int) -> bool:
+    """Whether a crawler may send a request there, whatever a link says."""
+    if port < SYSTEM_PORTS_END:
+        return port in _WEB_PORTS
+    return port not in _BROWSERS_BAD_PORTS and port not in _LINE_READERS
+
+
+def has_web_port(url: str) -> bool:
+    """Of a canonical URL, which names a port only if it is not its scheme's own."""
+    authority = url.split("/", 3)[2]
+    _, colon, port = authority.rpartition(":")
+    return not colon or authority.endswith("]") or is_web_port(int(port))
 
 
 def is_below(host: str, domains: frozenset[str]) -> bool:

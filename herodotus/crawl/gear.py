@@ -27,7 +27,7 @@ from crawler.core.scope import (
     ScopeKind,
     Territory,
 )
-from crawler.core.urls import STANDARD, UrlRules, host_of, is_literal, is_public
+from crawler.core.urls import STANDARD, UrlRules, has_web_port, host_of, is_literal, is_public
 from crawler.frontier import Frontier, FrontierLimits
 from crawler.frontier_rows import frontier_rows
 from crawler.http import FetchSettings
@@ -319,6 +319,10 @@ def check_seeds(urls: Sequence[str], charter: Charter, opted_out: Sequence[str] 
             raise SeedRefusedError(f"{url} is outside of what network {charter.name!r} archives (its scope)")
         if closed.covers(host):
             raise SeedRefusedError(f"{url}: its owner asked not to be visited (crawl.opt_out)")
+        if not has_web_port(url):
+            raise SeedRefusedError(
+                f"{url} is at a port of another service than the web; peers ask ports 80, 443 and most from 1024 on"
+            )
         if is_literal(host) and not is_public(host) and not charter.allow_private_addresses:
             raise SeedRefusedError(
                 f"{url} is at a private address, which network {charter.name!r} does not visit; "

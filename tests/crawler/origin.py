@@ -29,7 +29,11 @@ def says(answer: bytes) -> Answer:
 
 @asynccontextmanager
 async def origin(
-    answers: dict[str, Answer], *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+    answers: dict[str, Answer],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Origin]:
     """Each request gets its path's answer and, unless it says keep-alive, the end of the connection."""
     handlers: set[asyncio.Task[None]] = set()
@@ -57,7 +61,7 @@ async def origin(
             writer.close()
 
     served = Origin(port=0, is_secure=tls is not None)
-    server = await asyncio.start_server(talk, host, 0, ssl=tls, limit=2**20)
+    server = await asyncio.start_server(talk, host, port, ssl=tls, limit=2**20)
     served.port = server.sockets[0].getsockname()[1]
     try:
         yield served

@@ -1,6 +1,6 @@
 import pytest
 
-from crawler.core.urls import is_public
+from crawler.core.urls import canonical, has_web_port, is_public, is_web_port
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,41 @@ def test_addresses_off_the_public_internet_are_refused(address: str) -> None:
 )
 def test_public_addresses_pass(address: str) -> None:
     assert is_public(address)
+
+
+def test_of_the_ports_of_the_system_only_the_two_of_the_web_are_asked() -> None:
+    assert [port for port in range(1024) if is_web_port(port)] == [80, 443]
+
+
+@pytest.mark.parametrize("port", [1024, 3000, 5484, 8000, 8080, 8443, 8888, 32_768, 65_535])
+def test_ports_that_web_servers_are_given_are_asked(port: int) -> None:
+    assert is_web_port(port)
+
+
+@pytest.mark.parametrize(
+    "port",
+    [
+        *(1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6669, 6679, 6697, 10080),
+        *(2222, 2525, 3306, 5432, 6379, 9100, 11211, 27017),
+    ],
+)  # fmt: skip
+def test_ports_of_services_that_take_lines_for_orders_are_not_asked(port: int) -> None:
+    assert not is_web_port(port)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_asked"),
+    [
+        ("http://example.org:80/", True),
+        ("http://example.org:443/", True),
+        ("https://example.org:443/a:22/", True),
+        ("https://example.org/?u=x:25", True),
+        ("http://[2606:4700::22]/", True),
+        ("http://[2606:4700::1111]:8080/", True),
+        ("http://example.org:22/", False),
+        ("http://[2606:4700::1111]:25/", False),
+        ("http://u:p@example.org:006379/", False),
+    ],
+)
+def test_the_port_is_that_of_the_authority(text: str, is_asked: bool) -> None:
+    assert has_web_port(canonical(text)) is is_asked

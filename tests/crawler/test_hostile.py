@@ -8,7 +8,7 @@ import asyncio
 import gzip
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -17,6 +17,7 @@ import pytest
 import zstandard
 
 from crawler.core.capture import DECODED_BYTES_MAX, Capture, Truncation
+from crawler.core.errors import ForbiddenAddressError
 from crawler.core.politeness import HostSteward
 from crawler.core.recrawl import Known
 from crawler.core.scope import ContentChoice, CrawlScope
@@ -24,6 +25,7 @@ from crawler.core.urls import canonical
 from crawler.frontier import Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.http import FetchSettings, HttpFetcher
+from crawler.ports import FetchRequest
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, WorkerSettings
 from tests.crawler.memory import MemorySink
@@ -390,6 +392,58 @@ async def test_a_host_that_redirects_to_private_addresses_in_all_spellings_makes
         assert {one.remote_ip for one in sink.captures} == {"127.0.0.2"}
         assert crawler.progress().due == 0
         assert secret.connections == 0
+
+
+BAD_PORTS = (11211, 11300, 27017, 6667)
+"""None of them is of the system: a test may listen there. On one that is taken another test, or a service, listens."""
+
+
+async def test_no_link_redirect_picture_or_sitemap_leads_to_a_port_of_another_service(tmp_path: Path) -> None:
+    """From the point of view of the sockets that must not be reached."""
+    async with AsyncExitStack() as opened:
+        victims: list[Origin] = []
+        for port in BAD_PORTS:
+            with suppress(OSError):
+                victims.append(
+                    await opened.enter_async_context(origin({"/": NOT_FOUND}, host="127.0.0.3", port=port))
+                )
+        assert victims
+        targets = [one.url("/", "127.0.0.3") for one in victims]
+        first = targets[0].encode()
+        links = "".join(f"<a href='{one}'>x</a><img src='{one}i.png'>" for one in targets).encode()
+        answers = {
+            "/": page(links + b"<a href='/moved'>x</a><a href='http://127.0.0.3:25/'>x</a>"),
+            "/moved": says(b"HTTP/1.1 302 Found\r\nLocation: " + first + b"\r\nContent-Length: 0\r\n\r\n"),
+            "/robots.txt": page(b"sitemap: " + first + b"\n", mime=b"text/plain"),
+        }
+        async with crawled(tmp_path, answers) as found:
+            assert found.known("/moved").visits == 1
+            assert [one for one in targets if found.frontier.known(one) is not None] == []
+            assert found.crawler.counts.links_left["port"] == 2 * len(victims) + 1 + 1
+        assert [one.connections for one in victims] == [0] * len(victims)
+
+
+async def test_a_port_of_another_service_is_refused_once_more_before_the_socket(tmp_path: Path) -> None:
+    """Whoever asks for it: a seed, a frontier of before, robots.txt for a steward."""
+    frontier = Frontier(frontier_rows(tmp_path), day=20_000)
+    async with HttpFetcher(LIMITS, wall_clock=lambda: 1.7e9) as fetcher:
+        with pytest.raises(ForbiddenAddressError, match="port 6379 is not one of the web's"):
+            await fetcher.fetch(FetchRequest(url="http://127.0.0.1:6379/robots.txt"))
+        steward = LocalSteward(
+            HostSteward(QUICK),
+            fetcher,
+            product_token="Herodotus",
+            wall_clock=lambda: 1.7e9,
+            sink=MemorySink(),
+        )
+        crawler = Crawler(
+            frontier, fetcher, MemorySink(), steward, CrawlScope(), WorkerSettings(), wall_clock=lambda: 1.7e9
+        )
+        crawler.seed(["http://127.0.0.1:6379/"])
+        with anyio.fail_after(ENDS_WITHIN_S):
+            await crawler.run()
+    frontier.close()
+    assert (crawler.counts.fetched, crawler.counts.by_error["port"]) == (0, 1)
 
 
 async def test_a_page_of_100000_links_gives_as_many_as_a_page_may_and_counts_the_rest(tmp_path: Path) -> None:

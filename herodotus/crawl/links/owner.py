@@ -23,7 +23,7 @@ from crawler.core.errors import MalformedUrlError
 from crawler.core.link import Link, kind_of
 from crawler.core.recrawl import Known
 from crawler.core.scope import Territory
-from crawler.core.urls import UrlRules, host_of
+from crawler.core.urls import UrlRules, has_web_port, host_of
 from dht import Contact
 from dht.core.ids import Key
 from herodotus.core.captures import position_of
@@ -296,6 +296,9 @@ class LinkReceiver:
             is_canonical = False
         if not is_canonical:
             self.counts.malformed += 1
+            return False
+        if not has_web_port(url):
+            self.counts.out_of_scope += 1
             return False
         if not self._parts.territory.holds(url, host_of(url)):
             self.counts.out_of_scope += 1

@@ -106,6 +106,7 @@ async def test_what_is_acknowledged_outlives_a_power_cut() -> None:
         "http://example.org/?utm_source=x",
         "ftp://example.org/",
         "http://other.org/",
+        "http://example.org:6379/",
     ],
 )
 async def test_only_one_spelling_of_what_the_network_archives_is_kept(url: str) -> None:
