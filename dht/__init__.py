@@ -14,6 +14,7 @@ from typing import Protocol
 from dht.core.arcs import Arc
 from dht.core.effects import ArcsChanged, PeerChanged
 from dht.core.ids import Key, PeerKey, key_of
+from dht.core.places import Standing
 from dht.core.reader import Member
 from dht.core.records import Contact
 from dht.node import RingNode, open_node
@@ -58,6 +59,10 @@ class Ring(Protocol):
         """All positions known, in order, ours included: a hint for those who ask many questions at once."""
         ...
 
+    def standings(self) -> Mapping[PeerKey, Standing]:
+        """How each of them counts today: its place, its area, whether it is of age."""
+        ...
+
     def clocks(self) -> Mapping[PeerKey, str]:
         """Those who are not well."""
         ...
@@ -83,6 +88,7 @@ __all__ = [
     "Ring",
     "RingEvent",
     "RingNode",
+    "Standing",
     "Subscription",
     "key_of",
     "open_node",

@@ -48,6 +48,7 @@ from dht.core.messages import (
     Want,
 )
 from dht.core.placement import Rule, first, own_arcs
+from dht.core.places import Standing
 from dht.core.records import (
     RECORD_LIFE_S,
     RECORD_REFRESH_S,
@@ -93,7 +94,7 @@ class RingMachine:
         self._record = record
         self._host = MachineHost(first_contact_of(record, rules.id_check), rules, notary, random)
         self.rules = rules
-        self.table = MemberTable(rules.id_check)
+        self.table = MemberTable(rules.id_check, rules.places)
         self._gossip = Gossip(
             self._host, self.table, self._refute, self._is_near, self._table_changed, self._place_taken
         )
@@ -242,6 +243,11 @@ class RingMachine:
     def holders_known(self, key: Key, count: int) -> tuple[Contact, ...]:
         """The first distinct hosts at or after a key, by our table: no traffic, and no authority."""
         return tuple(first(self.table.clockwise(key), Rule(count), self._detector.unwell))
+
+    def standings(self) -> dict[PeerKey, Standing]:
+        """How each member that the table knows counts today."""
+        day = 0 if self._now == float("-inf") else self.rules.places.day_of(self._now)
+        return self.table.standings(day)
 
     def arcs(self) -> tuple[Arc, ...]:
         """What this host must hold; as last reported by `ArcsChanged`."""

@@ -13,8 +13,9 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from dht.core import rules as bounds
-from dht.core.ids import IPV4_BYTES, IdCheck, Key, PeerKey, anchor_of
+from dht.core.ids import IdCheck, Key, PeerKey, anchor_of
 from dht.core.messages import BUCKETS
+from dht.core.places import PlaceRules, Standing, place_at, standing_of
 from dht.core.records import (
     LEAF,
     U32,
@@ -41,17 +42,15 @@ def fingerprint(peer: PeerKey, incarnation: int, is_alive: bool) -> int:
     return int.from_bytes(digest, "big")
 
 
-@lru_cache(maxsize=1 << 10)
-def _prefix_of(host: bytes) -> bytes:
-    return host[:3] if len(host) == IPV4_BYTES else host[:6]
-
-
 class MemberTable:
     __slots__ = (
         "_claims",
         "_hints",
         "_id_check",
         "_order",
+        "_places",
+        "_standings",
+        "_standings_day",
         "_weights",
         "contacts",
         "expires_at_least_s",
@@ -62,8 +61,11 @@ class MemberTable:
         "tombs",
     )
 
-    def __init__(self, id_check: IdCheck) -> None:
+    def __init__(self, id_check: IdCheck, places: PlaceRules | None = None) -> None:
         self._id_check: IdCheck = id_check
+        self._places = places or PlaceRules()
+        self._standings: dict[PeerKey, Standing] = {}  # of one day
+        self._standings_day = -1
         self.records: dict[PeerKey, SignedRecord] = {}
         self.tombs: OrderedDict[PeerKey, tuple[Death | Departure, float]] = OrderedDict()
         self.key_tombs: OrderedDict[PeerKey, tuple[PeerKey, float]] = OrderedDict()  # old -> (new, until)
@@ -75,12 +77,25 @@ class MemberTable:
         self._order: list[PeerKey] = []  # everybody in records or tombs, sorted: buckets are ranges of it
         # Since when a peer has its place: only where it renewed its record.
         self._claims: dict[PeerKey, int] = {}
-        self._weights: dict[bytes, int] = {}  # positions per address prefix
+        self._weights: dict[bytes, int] = {}  # positions per place
         self._hints: OrderedDict[Key, None] = OrderedDict()
         self.expires_at_least_s = float("inf")  # no record expires before: sweeping sooner finds nothing
 
     def __len__(self) -> int:
         return len(self.records)
+
+    # --- asking
+
+    def standings(self, day: int) -> dict[PeerKey, Standing]:
+        """How each member counts on a day.  A copy."""
+        if day != self._standings_day:
+            self._standings_day = day
+            self._standings.clear()
+        if len(self._standings) < len(self.records):
+            for peer, signed in self.records.items():
+                if peer not in self._standings:
+                    self._standings[peer] = standing_of(signed.record, self._places, day)
+        return dict(self._standings)
 
     # --- changes
 
@@ -144,6 +159,7 @@ class MemberTable:
             self._claims[peer] = since_s
         self.tombs.pop(peer, None)
         self.records[peer] = signed
+        self._standings.pop(peer, None)
         self.expires_at_least_s = min(self.expires_at_least_s, signed.record.expires_s)
         self._enlist(peer)
         self._weigh(signed, 1)
@@ -158,6 +174,7 @@ class MemberTable:
         if signed is None:
             return None
         self._claims.pop(peer, None)
+        self._standings.pop(peer, None)
         if peer not in self.tombs:
             self._delist(peer)
         self._weigh(signed, -1)
@@ -349,25 +366,26 @@ class MemberTable:
         self.sums[bucket] = (self.sums[bucket] + sign * mark) % U32
         if self._id_check == "off":
             return
-        prefix = _prefix_of(signed.record.addresses[0].host)
-        weight = self._weights.get(prefix, 0) + sign * signed.record.virtual_nodes
+        place = place_at(signed.record.addresses[0].host, self._places)
+        weight = self._weights.get(place, 0) + sign * signed.record.virtual_nodes
         assert weight >= 0, "what leaves was weighed when it came"
         if weight:
-            self._weights[prefix] = weight
+            self._weights[place] = weight
         else:
-            self._weights.pop(prefix, None)
+            self._weights.pop(place, None)
 
     def _is_crowded(self, signed: SignedRecord, held: SignedRecord | None) -> bool:
-        """Too many positions on one address or prefix?  An address is only counted where its prefix is
+        """Too many positions on one address or in one place?  An address is only counted where its place is
         heavy.
         """
         host, more = signed.record.addresses[0].host, signed.record.virtual_nodes
-        weight = self._weights.get(_prefix_of(host), 0) + more
-        if held is not None and _prefix_of(held.record.addresses[0].host) == _prefix_of(host):
+        place = place_at(host, self._places)
+        weight = self._weights.get(place, 0) + more
+        if held is not None and place_at(held.record.addresses[0].host, self._places) == place:
             weight -= held.record.virtual_nodes
-        # A prefix may hold a hundredth of the ring, so that the caps do not bind large honest networks in a large ring,
+        # A place may hold a hundredth of the ring, so that the caps do not bind large honest networks in a large ring,
         # and some hundred positions in any case, so that a young ring can grow in one place.
-        if weight > max(bounds.PREFIX_POSITIONS_MAX, len(self.positions) // 100):
+        if weight > max(self._places.admitted_per_place, len(self.positions) // 100):
             return True
         if weight <= VIRTUAL_NODES_MAX:
             return False

@@ -12,6 +12,7 @@ from dht.core.arcs import Arc
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine, RingStatistics
 from dht.core.placement import Rule, first, own_arcs
+from dht.core.places import Standing
 from dht.core.records import LEAF, Address, Contact, SignedRecord, first_contact_of
 
 
@@ -65,6 +66,10 @@ class RingReader(ABC):
     def contacts(self) -> tuple[Contact, ...]:
         """All virtual nodes in our table by position, ours included."""
         return tuple(self.machine.table.contacts)
+
+    def standings(self) -> Mapping[PeerKey, Standing]:
+        """How each member in our table counts today, for the holders of keys."""
+        return self.machine.standings()
 
     def clocks(self) -> Mapping[PeerKey, str]:
         """Those who are not well, as our clocks see them."""

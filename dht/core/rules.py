@@ -7,6 +7,7 @@ Section numbers are those of the ring design (`docs/protocol/ring.md` and its me
 from dataclasses import dataclass
 
 from dht.core.ids import IdCheck, NetworkId
+from dht.core.places import BY_PEER, PlaceRules
 from dht.core.round_trips import TIMEOUT_MAX_S
 
 # Requests (4.5): three tries make a false alarm 7.9e-6 at 1 % loss (3.7).
@@ -39,7 +40,6 @@ TOMBS_MAX = 65_536
 TOMB_LIFE_S = 48 * 3600.0  # twice a record's life: an older record cannot come back
 KEY_TOMB_LIFE_S = 30 * 24 * 3600.0  # how long a rotated key is refused, and its successor signed by both
 KEY_TOMBS_MAX = 16_384  # the oldest goes: its records have long expired
-PREFIX_POSITIONS_MAX = 256  # or 1 % of the table, per /24 or /48
 RUMOURS_MAX = 4_096
 RUMOUR_PEERS = 2
 RUMOUR_FACTOR = 4.0  # 4 log10(N + 1) offers (4.4)
@@ -91,6 +91,7 @@ class RingRules:
 
     network: NetworkId
     id_check: IdCheck = "ip"
+    places: PlaceRules = BY_PEER
     successors: int = 16  # r; larger only in tables that reproduce the papers
     copies: int = 6
     stabilize_s: float = 10.0

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NewType, Self
 
+from dht.core.places import PlaceRules, day_from
 from herodotus.core.errors import SettingError
 from herodotus.core.settings.fields import (
     choice,
@@ -47,6 +48,30 @@ class Charter:
     positions_per_address: int = whole(1, 4096).setting(
         64,
         "positions of one address, over all its slots, that ring.virtual_nodes = 0 may take. The ring itself takes 64",
+    )
+    places: str = choice("prefix", "peer").setting(
+        "prefix",
+        'what counts as one place for copies: a prefix of addresses, or with "peer" each key, which id_check = "off"'
+        " implies; one machine may then hold all copies",
+    )
+    place_v4: int = whole(8, 32, "bits").setting(24, "length of the IPv4 prefix that is one place")
+    place_v6: int = whole(16, 64, "bits").setting(48, "length of the IPv6 prefix that is one place")
+    area_v4: int = whole(4, 32, "bits").setting(
+        16, "length of the IPv4 prefix that is one area, in which at most a third of the copies lie"
+    )
+    area_v6: int = whole(8, 64, "bits").setting(28, "length of the IPv6 prefix that is one area")
+    positions_per_place: int = whole(1, 1024).setting(
+        32, "positions of one place that count for holders; a peer's table admits eight times as many"
+    )
+    spare_copies: int = whole(0, 16).setting(4, "copies beyond k that are kept while there is room")
+    founded: str = line(10, "a UTC date YYYY-MM-DD, or empty", r"(\d{4}-\d{2}-\d{2})?").setting(
+        "", "when the network began: while it is young, members are of age sooner; empty is long ago"
+    )
+    probation_days: int = whole(0, 365, "days").setting(
+        7, "after which a member counts as a holder, or a quarter of the network's age if that is less"
+    )
+    veteran_days: int = whole(0, 3650, "days").setting(
+        60, "after which a member is a veteran, or half of the network's age if that is less"
     )
     id_check: str = choice("ip", "off").setting(
         "ip", "whether positions must follow from the address; off only if all peers trust each other"
@@ -115,6 +140,33 @@ class Charter:
             raise refuse(
                 "copies", f"must be at most successors + 1 = {self.successors + 1}, not {self.copies}"
             )
+
+        for family in ("v4", "v6"):
+            place, area = getattr(self, f"place_{family}"), getattr(self, f"area_{family}")
+            if area > place:
+                raise refuse(
+                    f"area_{family}",
+                    f"must be at most place_{family} = {place}, not {area}: an area is made of places",
+                )
+        try:
+            day_from(self.founded)
+        except ValueError:
+            raise refuse("founded", f"must be a date of the calendar, not {self.founded!r}") from None
+
+    def place_rules(self) -> PlaceRules:
+        return PlaceRules(
+            by="peer" if self.places == "peer" or self.id_check == "off" else "prefix",
+            place_v4=self.place_v4,
+            place_v6=self.place_v6,
+            area_v4=self.area_v4,
+            area_v6=self.area_v6,
+            positions_per_place=self.positions_per_place,
+            spare_copies=self.spare_copies,
+            founded_day=day_from(self.founded),
+            probation_days=self.probation_days,
+            veteran_days=self.veteran_days,
+            day_start_s=60 * (60 * int(self.day_start[:2]) + int(self.day_start[3:])),
+        )
 
     def canonical(self) -> bytes:
         """JSON with sorted keys, without spaces and defaults; numbers of seconds as decimal text."""

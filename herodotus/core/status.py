@@ -36,6 +36,21 @@ class TrafficStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlacesStatus:
+    """Where the members that own keys are: copies count by place."""
+
+    by: str = "peer"
+    """"prefix" of addresses; "peer" where the charter takes each key for a place of its own."""
+    places: int = 0
+    areas: int = 0
+    of_age: int = 0
+    """Members that count."""
+    probation_days: int = 0
+    """After which a new member counts, in this network today."""
+    veteran_days: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RingStatus:
     """`arcs` are (start, end] in hexadecimal: the keys that this peer must hold; equal ends are the whole circle."""
 
@@ -48,6 +63,7 @@ class RingStatus:
     nodes: tuple[NodeStatus, ...]
     unwell: dict[str, str]
     traffic: TrafficStatus
+    places: PlacesStatus = PlacesStatus()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ The part of the composition root that knows `dht`: everything else of the peer s
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht import Contact, NodePorts, NodeSettings, RingNode, open_node
 from dht.core.ids import NetworkId, PeerKey
 from dht.core.machine import NodeView
+from dht.core.places import PlaceRules, Standing
 from dht.core.records import Address, PeerRecord, SignedRecord
 from dht.core.rules import RingRules
 from dht.dialback import DialBack
@@ -35,7 +36,7 @@ from herodotus.core.errors import PortTaken
 from herodotus.core.ports import Clocks
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import DiscoverySettings, Settings
-from herodotus.core.status import NeighbourStatus, NodeStatus, RingStatus, TrafficStatus
+from herodotus.core.status import NeighbourStatus, NodeStatus, PlacesStatus, RingStatus, TrafficStatus
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home
 from herodotus.home.rotation import previous_key_life_s, retire_previous_key
@@ -283,6 +284,11 @@ class RingMembership:
             )
 
         return RingStatus(
+            places=places_status(
+                self.node.standings().values(),
+                self.rules.places,
+                self.rules.places.day_of(self._parts.world.unix_s()),
+            ),
             members=ring.members,
             ideal=figures.is_ideal and figures.is_joined,
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in ring.arcs),
@@ -303,11 +309,24 @@ class RingMembership:
         )
 
 
+def places_status(standings: Collection[Standing], rules: PlaceRules, day: int) -> PlacesStatus:
+    of_age = [one for one in standings if one.is_of_age]
+    return PlacesStatus(
+        by=rules.by,
+        places=len({one.place for one in of_age}),
+        areas=len({one.area for one in of_age}),
+        of_age=len(of_age),
+        probation_days=rules.probation_on(day),
+        veteran_days=rules.veteran_on(day),
+    )
+
+
 def rules_of(charter: Charter, settings: Settings) -> RingRules:
     ring = settings.ring
     return RingRules(
         network=NetworkId(charter.network_id()[:8]),
         id_check="off" if charter.id_check == "off" else "ip",
+        places=charter.place_rules(),
         successors=charter.successors,
         copies=charter.copies,
         stabilize_s=ring.stabilize_s,

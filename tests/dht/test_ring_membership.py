@@ -11,6 +11,7 @@ from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
 from dht.core.membership import MemberTable
 from dht.core.messages import HAVE_MAX, Digest, MemberRecords, Offer, Pull, Rumour
+from dht.core.places import PlaceRules, Standing
 from dht.core.records import Address, SignedRecord
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
@@ -57,6 +58,28 @@ def test_one_prefix_holds_256_positions() -> None:
     assert enter(table, at(5, (10, 0, 1, 4))) is None
     table.remove(peer_number(0).peer)
     assert enter(table, at(4, (10, 0, 0, 4))) is None
+
+
+def test_a_place_is_as_wide_and_holds_as_much_as_the_charter_says() -> None:
+    table = MemberTable("ip", PlaceRules(place_v4=16, positions_per_place=8))
+    assert enter(table, at(0, (10, 0, 0, 1), 0, 60)) is None
+    assert enter(table, at(1, (10, 0, 9, 1), 0, 5)) == "crowded"
+    assert enter(table, at(1, (10, 0, 9, 1), 0, 4)) is None
+    assert enter(table, at(2, (10, 1, 0, 1), 0, 5)) is None
+
+
+def test_the_standing_of_a_member_follows_its_record() -> None:
+    table = MemberTable("ip", PlaceRules())
+    one, moved = at(0, (10, 0, 0, 1)), at(0, (10, 7, 7, 1))
+    enter(table, one)
+    before = table.standings(1)
+    assert before == {one.peer: Standing(bytes((4, 10, 0, 0)), bytes((4, 10, 0)), True)}
+    newer = replace(moved.record, incarnation=one.record.incarnation + 1)
+    assert enter(table, SimulatedNotary(newer.peer).sign_record(newer)) is None
+    assert table.standings(1)[one.peer].place == bytes((4, 10, 7, 7))
+    assert before[one.peer].place == bytes((4, 10, 0, 0)), "what was given stays as it was"
+    table.remove(one.peer)
+    assert table.standings(1) == table.standings(2) == {}
 
 
 def test_growing_a_peer_counts_its_own_positions_once() -> None:

@@ -76,6 +76,7 @@ def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[st
         _line("ring", f"{_number(ring.get('members')):,} members, {shape}"),
         _line("  reached at", _place(ring)),
         _line("  outside", ring.get("reachability", "-")),
+        *_place_lines(_dict(ring, "places")),
         _line("  traffic", _traffic(ring, facts, previous)),
     ]
     dropped = _dict(_dict(ring, "traffic"), "dropped")
@@ -91,6 +92,16 @@ def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[st
         rows = [("unwell peer", "clock"), *sorted(unwell.items())]
         lines += ["", *table_lines(rows)]
     return [*lines, ""]
+
+
+def _place_lines(places: _Facts) -> list[str]:
+    """Where each key is a place of its own there is nothing to tell."""
+    if places.get("by") != "prefix":
+        return []
+    found = f"{_number(places.get('places')):,} with {_number(places.get('of_age')):,} members that count"
+    probation, veteran = _number(places.get("probation_days")), _number(places.get("veteran_days"))
+    since = f"; a new one counts after {probation:,} days, is a veteran after {veteran:,}"
+    return [_line("  places", found + since)]
 
 
 def _place(ring: _Facts) -> str:

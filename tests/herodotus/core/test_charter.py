@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dht.core.places import PlaceRules
 from herodotus.core import charter as charters
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, shown_network_id
 from herodotus.core.errors import SettingError
@@ -39,14 +40,17 @@ def test_a_charter_with_every_key_keeps_its_canonical_bytes() -> None:
         name="Bücherei", copies=3, successors=8, slots=4, positions_per_address=16, id_check="off",
         allow_private_addresses=True, delay_floor_s=0.25, per_address_concurrency=1, fetch_by="all",
         recrawl="adaptive", day_start="06:30", day_length_s=60, scope=("example.org", "https://a.test/x/"),
-        content="all", contact_required=False, save_endpoint=True, protocol_min=2,
+        content="all", contact_required=False, save_endpoint=True, protocol_min=2, places="peer", place_v4=20,
+        place_v6=56, area_v4=12, area_v6=32, positions_per_place=64, spare_copies=2, founded="2026-11-19",
+        probation_days=3, veteran_days=30,
     )  # fmt: skip
     assert full.canonical() == (
-        rb'{"allow_private_addresses":true,"contact_required":false,"content":"all","copies":3,'
-        rb'"day_length_s":60,"day_start":"06:30","delay_floor_s":"0.250","fetch_by":"all","id_check":"off",'
-        rb'"name":"B\u00fccherei","per_address_concurrency":1,"positions_per_address":16,"protocol_min":2,'
+        rb'{"allow_private_addresses":true,"area_v4":12,"area_v6":32,"contact_required":false,"content":"all","copies":3,'
+        rb'"day_length_s":60,"day_start":"06:30","delay_floor_s":"0.250","fetch_by":"all","founded":"2026-11-19","id_check":"off",'
+        rb'"name":"B\u00fccherei","per_address_concurrency":1,"place_v4":20,"place_v6":56,"places":"peer",'
+        rb'"positions_per_address":16,"positions_per_place":64,"probation_days":3,"protocol_min":2,'
         rb'"recrawl":"adaptive","save_endpoint":true,"scope":["example.org","https://a.test/x/"],"slots":4,'
-        rb'"successors":8}'
+        rb'"spare_copies":2,"successors":8,"veteran_days":30}'
     )
 
 
@@ -58,7 +62,9 @@ def test_parameters_that_a_network_drops_make_it_another_network() -> None:
 
 def test_the_keys_are_those_of_the_design_and_the_parameters_that_a_network_drops() -> None:
     assert [one.name for one in dataclasses.fields(Charter)] == [
-        "name", "copies", "successors", "slots", "positions_per_address", "id_check", "allow_private_addresses",
+        "name", "copies", "successors", "slots", "positions_per_address", "places", "place_v4", "place_v6", "area_v4",
+        "area_v6", "positions_per_place", "spare_copies", "founded", "probation_days", "veteran_days", "id_check",
+        "allow_private_addresses",
         "delay_floor_s", "per_address_concurrency", "fetch_by", "recrawl", "day_start", "day_length_s", "scope",
         "dropped_parameters", "content", "contact_required", "save_endpoint", "protocol_min",
     ]  # fmt: skip
@@ -76,6 +82,16 @@ CHARTERS = st.builds(
     successors=st.integers(15, 16),
     slots=st.integers(1, 256),
     positions_per_address=st.integers(1, 4096),
+    places=st.sampled_from(["prefix", "peer"]),
+    place_v4=st.integers(24, 32),
+    place_v6=st.integers(48, 64),
+    area_v4=st.integers(4, 24),
+    area_v6=st.integers(8, 48),
+    positions_per_place=st.integers(1, 1024),
+    spare_copies=st.integers(0, 16),
+    founded=st.one_of(st.just(""), st.dates().map(lambda day: f"{day:%Y-%m-%d}".zfill(10))),
+    probation_days=st.integers(0, 365),
+    veteran_days=st.integers(0, 3650),
     id_check=st.sampled_from(["ip", "off"]),
     allow_private_addresses=st.just(True),
     delay_floor_s=st.integers(0, 3_600_000).map(lambda millis: millis / 1000),
@@ -104,6 +120,33 @@ def test_a_charter_written_to_a_file_is_read_back_as_itself(charter: Charter) ->
 @given(CHARTERS, CHARTERS)
 def test_charters_that_differ_have_different_ids(one: Charter, other: Charter) -> None:
     assert (one == other) == (one.network_id() == other.network_id())
+
+
+def test_places_are_the_networks_rule_and_laboratories_on_one_machine_have_none() -> None:
+    assert PUBLIC_CHARTER.place_rules() == PlaceRules()
+    assert TEST_CHARTER.place_rules().by == "peer"
+    assert Charter(name="n", places="peer").place_rules().by == "peer"
+    young = Charter(
+        name="n", founded="1970-01-11", positions_per_place=8, place_v4=32, day_start="01:02"
+    ).place_rules()
+    assert (young.founded_day, young.positions_per_place, young.place_v4) == (10, 8, 32)
+    assert young.day_start_s == 3_720
+
+
+@pytest.mark.parametrize(
+    ("key", "table"),
+    [
+        ("founded", {"founded": "2026-02-30"}),
+        ("founded", {"founded": "yesterday"}),
+        ("area_v4", {"area_v4": 25}),
+        ("area_v6", {"place_v6": 24}),
+        ("places", {"places": "planet"}),
+    ],
+)
+def test_rules_of_places_that_make_no_sense_are_refused(key: str, table: dict[str, Any]) -> None:
+    with pytest.raises(SettingError) as caught:
+        Charter.from_table({"name": "n", **table}, source="network.toml")
+    assert caught.value.key == key
 
 
 def test_a_new_key_with_its_default_leaves_existing_networks_whole() -> None:

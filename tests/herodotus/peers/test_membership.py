@@ -4,11 +4,13 @@ import pytest
 from msgspec.structs import replace
 
 from dht.core.messages import SUCCESSORS_MAX
+from dht.core.places import PlaceRules, Standing
 from dht.core.records import Address
 from dht.discovery.port_mapping import MappingOutcome, MappingState
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
-from herodotus.peers.membership import first_slot, outside_port
+from herodotus.core.status import PlacesStatus
+from herodotus.peers.membership import first_slot, outside_port, places_status
 from simnet.rings import peer_number
 
 HOME = Address(host=bytes((192, 0, 2, 7)), port=4484)
@@ -54,3 +56,14 @@ def test_no_charter_has_longer_lists_than_a_state_can_carry() -> None:
     Charter.from_table({**for_all, "successors": SUCCESSORS_MAX}, source="f")
     with pytest.raises(SettingError, match="successors"):
         Charter.from_table({**for_all, "successors": SUCCESSORS_MAX + 1}, source="f")
+
+
+def test_places_are_counted_of_members_of_age() -> None:
+    standings = [
+        Standing(b"1", b"a"),
+        Standing(b"1", b"a"),
+        Standing(b"2", b"a"),
+        Standing(b"3", b"b", False),
+    ]
+    found = places_status(standings, PlaceRules(founded_day=100), 112)
+    assert found == PlacesStatus(by="prefix", places=2, areas=1, of_age=3, probation_days=3, veteran_days=6)

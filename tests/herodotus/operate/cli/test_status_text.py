@@ -114,6 +114,18 @@ def test_whatever_was_said_is_shown_somehow(ring: object, traffic: object, nodes
         assert all(line.isprintable() for line in status_lines(facts, facts))
 
 
+def test_places_are_told_where_copies_count_by_them() -> None:
+    places = {"by": "prefix", "places": 9, "areas": 4, "of_age": 12, "probation_days": 7, "veteran_days": 60}
+    ring = {"members": 14, "ideal": True, "address": "192.0.2.7:4484", "places": places}
+    (line,) = [one for one in status_lines({"ring": ring}) if one.startswith("  places")]
+    assert (
+        line
+        == "  places     9 with 12 members that count; a new one counts after 7 days, is a veteran after 60"
+    )
+    by_peer = {**ring, "places": {**places, "by": "peer"}}
+    assert not any(one.startswith("  places") for one in status_lines({"ring": by_peer}))
+
+
 def test_a_slot_is_shown_where_it_is_not_the_first() -> None:
     ring = {"members": 3, "ideal": True, "address": "192.0.2.7:4484", "reachability": "", "slot": 2}
     assert "  reached at 192.0.2.7:4484, slot 2" in status_lines({"ring": ring})

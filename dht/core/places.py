@@ -1,0 +1,110 @@
+"""Where does a member count, and since when?  The charter's rules about places, and one member's standing under them.
+
+A *place* is a prefix of an address that one person may well have whole (IPv4 /24, IPv6 /48); an *area* is what a
+provider has (/16, /28).  Copies count by place, and at most a third of them lie in one area: otherwise one machine
+with many keys would be all holders of a key (docs/protocol/holders.md).
+
+`standing_of` is the one function that says so of a record.  All peers must agree on it, so it looks at nothing else.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple
+
+from dht.core.ids import IPV4_BYTES, PeerKey
+from dht.core.records import PeerRecord
+
+SECONDS_PER_DAY: Final = 86_400
+ADMITTED_FACTOR: Final = 8
+"""A table admits so many times the positions that count in a place: those beyond step in when others leave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceRules:
+    """Of the charter."""
+
+    by: Literal["prefix", "peer"] = "prefix"
+    """"peer": each key is a place of its own, for rings whose members trust each other."""
+    place_v4: int = 24  # bits
+    place_v6: int = 48
+    area_v4: int = 16
+    area_v6: int = 28
+    positions_per_place: int = 32
+    spare_copies: int = 4
+    founded_day: int | None = None
+    """As days since 1970; None: long ago."""
+    probation_days: int = 7
+    veteran_days: int = 60
+    day_start_s: int = 0
+    """After midnight UTC: ages change then, for all peers at once."""
+
+    def day_of(self, now: float) -> int:
+        """The network's day, from seconds since 1970."""
+        return int((now - self.day_start_s) // SECONDS_PER_DAY)
+
+    def probation_on(self, day: int) -> int:
+        """Days after which a member is of age.  In a young network less, or nobody would ever be."""
+        return (
+            self.probation_days if self.founded_day is None else min(self.probation_days, self._age(day) // 4)
+        )
+
+    def veteran_on(self, day: int) -> int:
+        """Days after which a member is a veteran."""
+        return self.veteran_days if self.founded_day is None else min(self.veteran_days, self._age(day) // 2)
+
+    def _age(self, day: int) -> int:
+        assert self.founded_day is not None
+        return max(day - self.founded_day, 0)
+
+    @property
+    def admitted_per_place(self) -> int:
+        """Positions of one place that a table admits."""
+        return ADMITTED_FACTOR * self.positions_per_place
+
+
+BY_PEER: Final = PlaceRules(by="peer")
+"""As if nobody had two keys."""
+
+
+class Standing(NamedTuple):
+    """How a member counts.  Two members of one place have one area."""
+
+    place: bytes
+    area: bytes
+    is_of_age: bool = True
+
+
+def standing_of(record: PeerRecord, rules: PlaceRules, day: int) -> Standing:
+    """On a day of the network (`PlaceRules.day_of`)."""
+    del day  # until records say since when their owners are members
+    return standing_at(record.peer, record.addresses[0].host, rules)
+
+
+def standing_at(peer: PeerKey, host: bytes, rules: PlaceRules) -> Standing:
+    """Of a member of age at an address."""
+    if rules.by == "peer":
+        return Standing(peer, peer)
+    return Standing(place_at(host, rules), area_at(host, rules))
+
+
+@lru_cache(maxsize=1 << 12)
+def place_at(host: bytes, rules: PlaceRules) -> bytes:
+    """The family's length comes first: no IPv4 prefix is that of an IPv6 address."""
+    return _prefix(host, rules.place_v4 if len(host) == IPV4_BYTES else rules.place_v6)
+
+
+@lru_cache(maxsize=1 << 12)
+def area_at(host: bytes, rules: PlaceRules) -> bytes:
+    return _prefix(host, rules.area_v4 if len(host) == IPV4_BYTES else rules.area_v6)
+
+
+def _prefix(host: bytes, bits: int) -> bytes:
+    size = len(host)
+    kept = int.from_bytes(host, "big") >> 8 * size - bits << 8 * size - bits
+    return bytes((size,)) + kept.to_bytes(size, "big")[: -(-bits // 8)]
+
+
+def day_from(text: str) -> int | None:
+    """A charter's date as a day; None where it says nothing.  Raises ValueError."""
+    return (date.fromisoformat(text) - date(1970, 1, 1)).days if text else None
