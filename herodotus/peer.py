@@ -30,7 +30,7 @@ from herodotus.core.ports import Lane
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import Settings
 from herodotus.core.signatures import signed
-from herodotus.core.status import PeerStatus
+from herodotus.core.status import PeerStatus, ReadersStatus
 from herodotus.crawl.daily import DailyCrawl, DailyParts
 from herodotus.crawl.gear import ROBOT, CrawlOrder, lookout_of, standing_order, territory_of, url_rules
 from herodotus.crawl.links.exchange import Exchange, ExchangeParts
@@ -325,6 +325,9 @@ class Peer:
             uptime_s=int(self._world.unix_s() - self._started_s),
             ring=self._membership.status(),
             calls=self._call_port.status(),
+            readers=ReadersStatus(
+                connections=self._portal.connections, refused=self._portal.refused, crowd=self._portal.crowd
+            ),
             links=self._exchange.status(),
             crawl=self._daily.status(),
             stewards=self._steward.status(),

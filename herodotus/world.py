@@ -36,6 +36,13 @@ class PortalServer(Protocol):
         ...
 
     @property
+    def connections(self) -> int: ...
+    @property
+    def crowd(self) -> str:
+        """The address that wants many more connections than it may have, if one does."""
+        ...
+
+    @property
     def left(self) -> int:
         """Readers who took their answer too slowly."""
         ...

@@ -272,7 +272,8 @@ class MachinePort:
 class SimulatedPortal:
     """Implements `PortalServer`: answers all askers in this world."""
 
-    refused = left = malformed = 0
+    refused = left = malformed = connections = 0
+    crowd = ""
 
     def __init__(
         self, around: Surroundings, host: WorldHost, settings: HttpSettings, handlers: Handlers

@@ -217,7 +217,7 @@ _BROWSERS_BAD_PORTS = frozenset(
 """Those from 1024 on of the Fetch Standard's list (2.9, "bad port")."""
 _LINE_READERS = frozenset(
     {1433, 1521, 2121, 2181, 2222, 2323, 2525, 3306, 3389, 4730, 5222, 5269, 5432, 5900, 6379, 6380}
-    | {*range(6660, 6665), 9100, 11211, 11300, 27017}
+    | {*range(6660, 6665), 9100, 11211, 11300}
 )
 """Services that take the lines of a request for orders, print them, or ban who sends them: databases, caches, queues,
 mail, shells, chat, printers. Browsers, which show the page to a person, still ask them (ADR 23)."""

@@ -32,6 +32,16 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
         yield f"{copying.to_send + copying.to_fetch:,} copies wait to be moved, and nothing moves: check the line"
     if status.leaving.silent:
         yield f"{status.leaving.silent:,} peers that should take over what this peer holds do not take it now"
+    if status.readers.crowd:
+        yield (
+            f"{status.readers.crowd} wants more connections to the portal than one address or its network may have: "
+            "block it in the firewall, or raise http.connections_per_address if it is a proxy of yours"
+        )
+    if status.calls.crowd:
+        yield (
+            f"{status.calls.crowd} wants more connections for calls than one address or its network may have: "
+            "block it in the firewall if it goes on"
+        )
     if status.ring.members <= 1 and status.uptime_s >= ALONE_S:
         yield "No other peer was found: name a contact (`herodotus run --join`), or see docs/do/connect.md"
     used = budget.month_up_bytes + budget.month_down_bytes

@@ -68,7 +68,8 @@ class RingStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsStatus:
-    """Calls between peers by TCP since the start. `dropped` counts refused callers and broken rules, by a word."""
+    """Calls between peers by TCP since the start. `dropped` counts refused callers and broken rules, by a word.
+    `crowd` is the address that wants many more connections than one may have, if there is one now."""
 
     connections: int = 0
     called: int = 0
@@ -77,7 +78,17 @@ class CallsStatus:
     refused: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    crowd: str = ""
     dropped: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadersStatus:
+    """Connections to the portal, and those refused since the start. `crowd` as for calls."""
+
+    connections: int = 0
+    refused: int = 0
+    crowd: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +293,7 @@ class PeerStatus:
     uptime_s: int
     ring: RingStatus
     calls: CallsStatus = field(default_factory=CallsStatus)
+    readers: ReadersStatus = field(default_factory=ReadersStatus)
     links: LinksStatus = field(default_factory=LinksStatus)
     crawl: CrawlStatus = field(default_factory=CrawlStatus)
     stewards: StewardStatus = field(default_factory=StewardStatus)

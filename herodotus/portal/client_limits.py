@@ -38,6 +38,11 @@ class ClientLimits:
         return problem(HTTPStatus.TOO_MANY_REQUESTS, sentence, {**PUBLIC, "Retry-After": str(ceil(wait_s))})
 
 
+def is_this_machine(address: str) -> bool:
+    parsed = parsed_address(address)
+    return parsed is not None and parsed.is_loopback
+
+
 def client_of(address: str) -> str:
     """The owner of a ration: "" for this machine and if nothing is known."""
     parsed = parsed_address(address)

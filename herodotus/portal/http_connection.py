@@ -12,6 +12,12 @@ from typing import cast
 
 from herodotus.portal.answer_cache import CachedRequest, Front
 
+_REFUSAL_S = 1.0  # closing at once, with the request unread, would take the refusal back (a TCP reset)
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nContent-Type: text/plain\r\nContent-Length: 53\r\n"
+    b"Connection: close\r\n\r\nToo many connections, here or from where you are.\r\n\r\n"
+)
+
 
 class _Phase(Enum):
     FREE = "free"
@@ -29,11 +35,16 @@ class HttpConnection(asyncio.Protocol):
         front: Front,
         *,
         now: Callable[[], float],
-        left: Callable[[], None],
+        enters: Callable[["HttpConnection"], bool],
+        left: Callable[["HttpConnection"], None],
     ) -> None:
-        self._inner = inner
+        """`enters` says whether there is room; only then is `left` called, once."""
+        self.inner = inner
+        self.address = ""
+        """Where it comes from."""
         self._front = front
         self._now = now
+        self._enters = enters
         self._left = left
         self._phase = _Phase.FREE
         self._transport: asyncio.Transport | None = None
@@ -75,8 +86,16 @@ class HttpConnection(asyncio.Protocol):
     # -- asyncio.Protocol ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
-        self._inner.connection_made(transport)
+        self._transport = opened = cast("asyncio.Transport", transport)  # uvloop's has another class
+        name = transport.get_extra_info("peername")
+        self.address = str(name[0]) if name else ""
+        if self.address and self._enters(self):
+            self.inner.connection_made(transport)
+        else:
+            opened.set_protocol(asyncio.Protocol())  # which reads over whatever is asked
+            opened.write(_FULL)
+            opened.write_eof()
+            asyncio.get_running_loop().call_later(_REFUSAL_S, opened.abort)
 
     def data_received(self, data: bytes) -> None:
         if self._phase is _Phase.FREE:
@@ -93,24 +112,24 @@ class HttpConnection(asyncio.Protocol):
         else:
             self.question = None
             self._phase = _Phase.HANDED_OVER
-        self._inner.data_received(data)
+        self.inner.data_received(data)
 
     def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
+        return self.inner.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._left()
-        self._inner.connection_lost(exc)
+        self._left(self)
+        self.inner.connection_lost(exc)
 
     def pause_writing(self) -> None:
         # A connection that does not read our answers is no longer read from.
         if self._phase is _Phase.FREE and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()
-        self._inner.pause_writing()
+        self.inner.pause_writing()
 
     def resume_writing(self) -> None:
         if self._is_paused and self._transport is not None:
             self._is_paused = False
             self._transport.resume_reading()
-        self._inner.resume_writing()
+        self.inner.resume_writing()

@@ -151,9 +151,10 @@ METRICS = (
         lambda _, f: {str(code): count for code, count in f.answered.items()},
         "status",
     ),
+    MetricRow("http_connections", "Open connections of readers.", lambda s, _: s.readers.connections),
     MetricRow(
         "http_connections_refused_total",
-        "Connections that were refused because there were too many.",
+        "Connections that were refused because there were too many, in all or of one address or network.",
         lambda _, f: f.connections_refused,
     ),
     MetricRow(

@@ -6,18 +6,20 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import anyio
 from aiohttp import web
 from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
 
+from herodotus.core.admission import Crowds
 from herodotus.core.errors import PortTaken
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.portal.answer import Answer
 from herodotus.portal.answer_cache import Front
+from herodotus.portal.client_limits import is_this_machine
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_connection import HttpConnection
 from herodotus.portal.request import BODY_BYTES_MAX, Request
@@ -31,22 +33,6 @@ _OUTGOING_BYTES_MAX = 256 * 1024 * 1024
 _NEVER_S = 1e9
 _LOOKS_PER_IDLE = 4  # so that silence lasts a quarter longer than it may, at most
 SLOWEST_BYTES_PER_S = 4_000.0  # a modem's speed
-_FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-)
-
-
-_REFUSAL_S = 1.0  # closing at once, with the request unread, would take the refusal back (a TCP reset)
-
-
-class _Refuse(asyncio.Protocol):
-    """A connection more than we hold: told so in one write, and closed when it has had time to read it."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        refused = cast("asyncio.Transport", transport)  # uvloop's has another class
-        refused.write(_FULL)
-        refused.write_eof()
-        asyncio.get_running_loop().call_later(_REFUSAL_S, refused.abort)
 
 
 class _Strangers(logging.LoggerAdapter[logging.Logger]):
@@ -79,6 +65,11 @@ class Portal:
         self._front = front
         self._visitors: dict[object, HttpConnection] = {}
         """By the protocol of aiohttp's that each stands before."""
+        self._crowds = Crowds(
+            per_address=settings.connections_per_address, per_network=settings.connections_per_network
+        )
+        self._own_visitors = 0
+        """From this machine: an operator finds room when strangers hold all of theirs."""
         self._watch: asyncio.TimerHandle | None = None
         self._listener: socket.socket | None = None
         self.endpoint = settings.listen
@@ -92,6 +83,15 @@ class Portal:
     def malformed(self) -> int:
         """Requests that were not HTTP."""
         return self._strangers.malformed
+
+    @property
+    def connections(self) -> int:
+        return len(self._visitors)
+
+    @property
+    def crowd(self) -> str:
+        """The address that wants many more connections than it may have, if one does."""
+        return self._crowds.worst(anyio.current_time())
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -230,17 +230,33 @@ class Portal:
         return b""
 
     def _new_connection(self, server: web.Server) -> asyncio.Protocol:
-        if len(self._visitors) >= self._settings.connections_max:
+        return HttpConnection(
+            server(),
+            self._front,
+            now=asyncio.get_running_loop().time,
+            enters=self._enters,
+            left=self._left,
+        )
+
+    def _enters(self, visitor: HttpConnection) -> bool:
+        """Whether there is room for one more from its address."""
+        is_own = is_this_machine(visitor.address)
+        held = self._own_visitors if is_own else len(self._visitors) - self._own_visitors
+        now = asyncio.get_running_loop().time()
+        has_room = held < self._settings.connections_max
+        if not has_room or not (is_own or self._crowds.take(visitor.address, now)):
             self.refused += 1
-            return _Refuse()
-        inner = server()
+            return False
+        self._own_visitors += is_own
+        self._visitors[visitor.inner] = visitor
+        return True
 
-        def left() -> None:
-            self._visitors.pop(inner, None)
-
-        visitor = HttpConnection(inner, self._front, now=asyncio.get_running_loop().time, left=left)
-        self._visitors[inner] = visitor
-        return visitor
+    def _left(self, visitor: HttpConnection) -> None:
+        del self._visitors[visitor.inner]
+        if is_this_machine(visitor.address):
+            self._own_visitors -= 1
+        else:
+            self._crowds.give_back(visitor.address)
 
     def _leave_the_silent(self) -> None:
         for visitor in list(self._visitors.values()):

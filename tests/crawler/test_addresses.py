@@ -50,7 +50,7 @@ def test_ports_that_web_servers_are_given_are_asked(port: int) -> None:
     "port",
     [
         *(1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6669, 6679, 6697, 10080),
-        *(2222, 2525, 3306, 5432, 6379, 9100, 11211, 27017),
+        *(2222, 2525, 3306, 5432, 6379, 9100, 11211),
     ],
 )  # fmt: skip
 def test_ports_of_services_that_take_lines_for_orders_are_not_asked(port: int) -> None:

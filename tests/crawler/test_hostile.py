@@ -394,7 +394,7 @@ async def test_a_host_that_redirects_to_private_addresses_in_all_spellings_makes
         assert secret.connections == 0
 
 
-BAD_PORTS = (11211, 11300, 27017, 6667)
+BAD_PORTS = (11211, 11300, 6380, 6667)
 """None of them is of the system: a test may listen there. On one that is taken another test, or a service, listens."""
 
 

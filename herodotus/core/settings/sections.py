@@ -60,6 +60,13 @@ class HttpSettings:
     )
     banner: bool = flag().setting(True, "a line above archived pages, with the date and links to other days")
     connections_max: int = whole(8, 100_000).setting(512, "open connections at once; further readers get 503")
+    connections_per_address: int = whole(1, 100_000).setting(
+        32,
+        "of these, one address may hold so many (of IPv6 a /64); this machine's own readers have room of their own",
+    )
+    connections_per_network: int = whole(1, 100_000).setting(
+        128, "and so many all addresses of a /24 together (of IPv6 a /48)"
+    )
     survey: bool = flag().setting(
         True, "read each new capture once more, for statistics and in-links; about 2 ms and 1 kB a page"
     )
@@ -327,6 +334,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
         # A line that a family uses too, on somebody's desktop machine.
         "home": {
             "http.connections_max": 128,
+            "http.connections_per_network": 64,
             "crawl.connections": 16,
             "budget.disk_free_gb_min": 20.0,
             "budget.upload_mbit_per_s_max": 4.0,
@@ -346,6 +354,8 @@ PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
         # A Raspberry Pi or an old laptop: little memory, a slow card or USB disk, and a home line.
         "small": {
             "http.connections_max": 64,
+            "http.connections_per_address": 16,
+            "http.connections_per_network": 32,
             "crawl.connections": 8,
             "crawl.visits_per_host_max": 10_000,
             "ring.gossip_bits_per_s_max": 5_000.0,

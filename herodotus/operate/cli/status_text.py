@@ -25,7 +25,18 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
     ring = facts.get("ring")
     if isinstance(ring, dict):
         lines += _ring_lines(ring, facts, previous)
-    for name in ("calls", "links", "crawl", "stewards", "store", "copies", "copying", "budget", "leaving"):
+    for name in (
+        "calls",
+        "readers",
+        "links",
+        "crawl",
+        "stewards",
+        "store",
+        "copies",
+        "copying",
+        "budget",
+        "leaving",
+    ):
         part = facts.get(name)
         if isinstance(part, dict):
             numbers = "  ".join(

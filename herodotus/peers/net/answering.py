@@ -84,6 +84,7 @@ class Answering:
             bytes_in=self._bytes_in,
             bytes_out=self._bytes_out,
             dropped={**self._dropped, **self._admission.refused},
+            crowd=self._admission.crowd(anyio.current_time()),
         )
 
     async def accept(self, port: Port) -> None:
@@ -112,7 +113,7 @@ class Answering:
             self._dropped["left"] += 1
             await arrival.turn_away()
             return
-        visitor = self._admission.arrives(prefix, anyio.current_time())
+        visitor = self._admission.arrives(prefix, anyio.current_time(), host or "")
         if isinstance(visitor, str):
             await arrival.turn_away()
             return

@@ -5,7 +5,17 @@ from dataclasses import replace
 import pytest
 
 from dht.core.limits import Rate
-from herodotus.core.admission import MIB, Admission, AdmissionLimits, Caller, CallerStanding
+from herodotus.core.admission import (
+    CROWD_FROM,
+    CROWD_S,
+    CROWDS_COUNTED_MAX,
+    MIB,
+    Admission,
+    AdmissionLimits,
+    Caller,
+    CallerStanding,
+    Crowds,
+)
 
 LIMITS = AdmissionLimits(
     connections_max=20,
@@ -16,9 +26,11 @@ LIMITS = AdmissionLimits(
     arrivals_per_prefix=Rate(per_second=1, burst=100),
 )
 
+HERE = "192.0.2.1"
+
 
 def arrived(admission: Admission, prefix: bytes = b"a", now: float = 0.0) -> Caller:
-    visitor = admission.arrives(prefix, now)
+    visitor = admission.arrives(prefix, now, HERE)
     assert isinstance(visitor, Caller), visitor
     return visitor
 
@@ -32,17 +44,17 @@ def member(admission: Admission, peer: bytes, prefix: bytes = b"a") -> Caller:
 def test_one_prefix_cannot_hold_all_places_without_proving_a_key() -> None:
     admission = Admission(LIMITS)
     held = [arrived(admission) for _ in range(4)]
-    assert admission.arrives(b"a", 0) == "unproven"
-    assert isinstance(admission.arrives(b"b", 0), Caller)
+    assert admission.arrives(b"a", 0, HERE) == "unproven"
+    assert isinstance(admission.arrives(b"b", 0, HERE), Caller)
     admission.leaves(held[0])
-    assert isinstance(admission.arrives(b"a", 0), Caller)
+    assert isinstance(admission.arrives(b"a", 0, HERE), Caller)
 
 
 def test_all_prefixes_together_leave_room_for_those_who_proved_theirs() -> None:
     admission = Admission(LIMITS)
     for n in range(12):
         arrived(admission, bytes((n,)))
-    assert admission.arrives(b"z", 0) == "full"
+    assert admission.arrives(b"z", 0, HERE) == "full"
     assert admission.open == 12
 
 
@@ -51,7 +63,7 @@ def test_a_proven_connection_counts_for_its_key_and_no_more_for_its_prefix() -> 
     for n in range(20):
         member(admission, bytes((n,)))
     assert admission.open == 20
-    assert admission.arrives(b"b", 0) == "full"
+    assert admission.arrives(b"b", 0, HERE) == "full"
 
 
 def test_a_key_has_a_few_connections() -> None:
@@ -77,8 +89,8 @@ def test_who_comes_too_often_is_turned_away_until_time_passes() -> None:
     admission = Admission(replace(LIMITS, arrivals_per_prefix=Rate(per_second=1, burst=2)))
     for _ in range(2):
         admission.leaves(arrived(admission))
-    assert admission.arrives(b"a", 0) == "arrivals"
-    assert isinstance(admission.arrives(b"a", 1.0), Caller)
+    assert admission.arrives(b"a", 0, HERE) == "arrivals"
+    assert isinstance(admission.arrives(b"a", 1.0, HERE), Caller)
 
 
 def test_a_newcomer_asks_less_often_than_a_member() -> None:
@@ -137,4 +149,75 @@ def test_nothing_is_left_of_those_who_left(standing: CallerStanding) -> None:
             admission.unbooks(visitor, 10)
         admission.leaves(visitor)
     assert (admission.open, admission._bytes) == (0, 0)
-    assert isinstance(admission.arrives(b"a", 1e6), Caller)
+    assert isinstance(admission.arrives(b"a", 1e6, HERE), Caller)
+
+
+def crowds(per_address: int = 3, per_network: int = 5) -> Crowds:
+    return Crowds(per_address=per_address, per_network=per_network)
+
+
+@pytest.mark.parametrize(
+    ("address", "neighbour", "stranger"),
+    [
+        ("192.0.2.1", "192.0.2.200", "192.0.3.1"),
+        ("::ffff:192.0.2.1", "192.0.2.200", "::ffff:192.0.3.1"),
+        ("2001:db8:1:1::1", "2001:db8:1:2::1", "2001:db8:2:1::1"),
+    ],
+)
+def test_an_address_has_few_connections_and_its_network_some_more(
+    address: str, neighbour: str, stranger: str
+) -> None:
+    found = crowds()
+    assert [found.take(address, 0) for _ in range(4)] == [True, True, True, False]
+    assert [found.take(neighbour, 0) for _ in range(3)] == [True, True, False]
+    assert found.take(stranger, 0)
+    found.give_back(address)
+    assert found.take(neighbour, 0), "what left is free for the network"
+    assert not found.take(address, 0), "the network is full again"
+
+
+def test_addresses_of_a_household_with_ipv6_are_one() -> None:
+    found = crowds()
+    assert [found.take(f"2001:db8:1:1::{n}", 0) for n in range(4)] == [True, True, True, False]
+
+
+def test_what_left_leaves_nothing_behind() -> None:
+    found = crowds()
+    for n in range(1_000):
+        assert found.take(f"192.0.{n % 256}.{n % 250}", n)
+        found.give_back(f"192.0.{n % 256}.{n % 250}")
+    assert not found._open
+
+
+def test_who_is_refused_often_is_named_until_it_stops() -> None:
+    found = crowds(per_address=1)
+    assert found.take("192.0.2.1", 0)
+    for now in range(CROWD_FROM - 1):
+        assert not found.take("192.0.2.1", now)
+    assert found.worst(CROWD_FROM) == "", "an office whose readers all came at once"
+    found.take("192.0.2.1", CROWD_FROM)
+    for n in range(2 * CROWDS_COUNTED_MAX):
+        found.take(f"192.0.2.1{n % 10}", CROWD_FROM)
+    assert found.worst(CROWD_FROM) in {"192.0.2.1", *(f"192.0.2.1{n}" for n in range(10))}
+    assert found.worst(CROWD_FROM + CROWD_S) != "", "a change of the clock's window forgets nothing"
+    assert found.worst(CROWD_FROM + 3 * CROWD_S) == ""
+
+
+def test_one_address_holds_so_many_calls_whatever_keys_it_shows() -> None:
+    admission = Admission(replace(LIMITS, connections_max=100, connections_per_address=10))
+    callers = []
+    for n in range(10):
+        callers.append(arrived(admission, now=n))
+        assert admission.proves(callers[n], bytes((n,)), CallerStanding.MEMBER) is None
+    assert admission.arrives(b"a", 10, HERE) == "crowd"
+    assert isinstance(admission.arrives(b"b", 10, "198.51.100.7"), Caller)
+    admission.leaves(callers[0])
+    assert isinstance(admission.arrives(b"a", 11, HERE), Caller)
+
+
+def test_peers_of_one_machine_share_an_address_by_right() -> None:
+    admission = Admission(AdmissionLimits.for_one_machine(200))
+    for n in range(200):
+        caller = arrived(admission)
+        assert admission.proves(caller, n.to_bytes(2), CallerStanding.MEMBER) is None
+    assert admission.arrives(b"a", 0, HERE) == "full"

@@ -7,10 +7,12 @@ import pytest
 from herodotus.core.alarms import alarms
 from herodotus.core.status import (
     BudgetStatus,
+    CallsStatus,
     CopiesStatus,
     CrawlStatus,
     LeavingStatus,
     PeerStatus,
+    ReadersStatus,
     StoreStatus,
 )
 from tests.herodotus.portal.statuses import STATUS
@@ -32,6 +34,8 @@ def test_a_peer_that_is_well_raises_none() -> None:
         (replace(STATUS, crawl=CrawlStatus(problem="the disk is full")), "The crawl: the disk is full"),
         (replace(STATUS, copying=CopiesStatus(suspects={"b": "lied", "a": "lied"})), "2 peers broke a promise"),
         (replace(STATUS, copying=CopiesStatus(to_send=4, to_fetch=3, done_in_s=None)), "7 copies wait to be moved"),
+        (replace(STATUS, readers=ReadersStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections to the portal"),
+        (replace(STATUS, calls=CallsStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections for calls"),
         (replace(STATUS, leaving=LeavingStatus(state="leaving", silent=2)), "2 peers that should take over"),
         (replace(STATUS, ring=replace(STATUS.ring, members=1), uptime_s=3_600), "No other peer was found"),
         (

@@ -4,13 +4,14 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import anyio
 import anyio.abc
 import pytest
 
+from herodotus.core.admission import CROWD_FROM
 from herodotus.core.errors import PortTaken
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
@@ -41,9 +42,11 @@ LOOPBACK = HostPort(host="127.0.0.1", port=0)
 
 @asynccontextmanager
 async def portal(
-    *, connections_max: int = 8, idle_s: float = 30, listen: HostPort = LOOPBACK
+    *, connections_max: int = 8, per_address: int = 32, idle_s: float = 30, listen: HostPort = LOOPBACK
 ) -> AsyncIterator[Portal]:
-    settings = HttpSettings(listen=listen, connections_max=connections_max, idle_s=idle_s)
+    settings = HttpSettings(
+        listen=listen, connections_max=connections_max, connections_per_address=per_address, idle_s=idle_s
+    )
     made = Portal(settings, Handlers(status), no_cache())
     with anyio.fail_after(60):
         async with made.serving(stop_s=0.5):
@@ -201,6 +204,52 @@ async def test_a_connection_too_many_is_told_to_come_back() -> None:
             await anyio.lowlevel.checkpoint()
         for stream in held:
             await stream.aclose()
+
+
+async def from_another(portal: Portal, address: str) -> anyio.abc.SocketStream:
+    """A stranger: all of 127 is this machine to others, in tests here only 127.0.0.1."""
+    return await anyio.connect_tcp(portal.endpoint.host, portal.endpoint.port, local_host=address)
+
+
+async def answered(stream: anyio.abc.SocketStream) -> int:
+    await stream.send(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    return parsed(await stream.receive()).status
+
+
+@pytest.fixture
+def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "is_this_machine", lambda address: address == "127.0.0.1")
+
+
+@pytest.mark.usefixtures("strangers")
+async def test_one_address_cannot_hold_the_portal_and_the_operator_always_looks() -> None:
+    async with portal(connections_max=64, per_address=5) as served, AsyncExitStack() as held:
+        got = []
+        for _ in range(CROWD_FROM + 5):
+            stream = await held.enter_async_context(await from_another(served, "127.0.1.9"))
+            got.append(await answered(stream))
+        assert got == [200] * 5 + [503] * CROWD_FROM
+        assert served.crowd == "127.0.1.9"
+        others = await held.enter_async_context(await from_another(served, "127.0.2.1"))
+        assert await answered(others) == 200
+        for network in range(3, 64):  # many networks together hold the rest, and that is all that they hold
+            stream = await held.enter_async_context(await from_another(served, f"127.0.{network}.1"))
+            got.append(await answered(stream))
+        assert got[-1] == 503
+        assert served.connections == 64
+        assert (await exchange(served, request())).status == 200, "from this machine"
+
+
+@pytest.mark.usefixtures("strangers")
+async def test_a_place_is_free_again_when_its_reader_left() -> None:
+    async with portal(per_address=1) as served:
+        for _ in range(50):
+            async with await from_another(served, "127.0.1.9") as stream:
+                assert await answered(stream) == 200
+                async with await from_another(served, "127.0.1.9") as refused:
+                    assert await answered(refused) == 503
+            while served.connections:
+                await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: pe"], ids=["nothing", "half a request"])
