@@ -8,7 +8,8 @@ A machine that ends (we leave, or start over) forgets its lookups, so those who 
 """
 
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -18,7 +19,7 @@ import anyio.abc
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.effects import Effect, JoinFailed, LookupDone, PositionTaken, Send
-from dht.core.ids import Key
+from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
 from dht.core.messages import DialBackReply, DialBackRequest, Message
 from dht.core.reader import RingReader, is_ideal, is_joined
@@ -167,6 +168,20 @@ class RingNode(RingReader):
             yield subscription
         finally:
             self._subscriptions.remove(subscription)
+
+    def frames_received(self) -> Mapping[bytes, int]:
+        """By each key with an open session, the sealed frames that it has sent us over the sessions now open.
+
+        Where the number differs from that of before, the key was there in the meantime.
+        """
+        frames: Counter[bytes] = Counter()
+        for session in self.endpoint.link.sessions:
+            frames[session.public_key] += session.window.top
+        return frames
+
+    def heirs(self) -> Mapping[PeerKey, PeerKey]:
+        """Rotated keys, and those that both keys name as the next."""
+        return {old: heir for old, (heir, _) in self.machine.table.key_tombs.items()}
 
     def statistics(self) -> NodeStatistics:
         ring = self.machine.statistics()

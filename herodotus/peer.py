@@ -44,6 +44,7 @@ from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
 from herodotus.peers.calls import Services
 from herodotus.peers.membership import MembershipParts, RingMembership
 from herodotus.peers.net.port import CallPort, CallPortParts
+from herodotus.peers.observation import Observation
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import Shelf
@@ -93,6 +94,8 @@ class Peer:
                 previous_key=parts.previous_key,
             )
         )
+        own_key = parts.key.public_key().public_bytes_raw()
+        self._observation = Observation(parts.home.observation, world, own_key)
         self._call_port = CallPort(
             CallPortParts(
                 key=parts.key,
@@ -103,9 +106,9 @@ class Peer:
                 chance=world.chance,
                 dial=world.dial,
                 urgent=(ASK_SERVICE,),
+                on_proven=self._observation.met,
             )
         )
-        own_key = parts.key.public_key().public_bytes_raw()
         order = standing_order(parts.charter, parts.settings)
         self._lookout = lookout_of(order, world, wall_clock=world.unix_s)
         self._steward = self._make_steward(order, own_key)
@@ -324,6 +327,7 @@ class Peer:
             started=datetime.fromtimestamp(self._started_s, UTC).isoformat(timespec="seconds"),
             uptime_s=int(self._world.unix_s() - self._started_s),
             ring=self._membership.status(),
+            observation=self._observation.status(),
             calls=self._call_port.status(),
             readers=ReadersStatus(
                 connections=self._portal.connections, refused=self._portal.refused, crowd=self._portal.crowd
@@ -358,6 +362,7 @@ class Peer:
             async with (
                 self._archive.opened(),
                 self._membership.opened(),
+                self._observation.kept(self._membership.node),
                 self._budget.kept(self._membership.traffic),
                 self._calls_opened(),
                 self._relay.opened(),

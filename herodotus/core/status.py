@@ -67,6 +67,29 @@ class RingStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedStatus:
+    """A member as this peer itself saw it. `there` is its part of the time since we first saw it."""
+
+    peer: str
+    age_days: int
+    there: float
+    seen_min_ago: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservationStatus:
+    """For how long this peer has watched the ring (`unbroken_days`: without being away for a day), and what it saw of
+    the members known now. `there` is the median of all `seen`; `members` lists 64 of them, the least present first.
+    """
+
+    watched_days: int = 0
+    unbroken_days: int = 0
+    seen: int = 0
+    there: float = 0.0
+    members: tuple[ObservedStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallsStatus:
     """Calls between peers by TCP since the start. `dropped` counts refused callers and broken rules, by a word.
     `crowd` is the address that wants many more connections than one may have, if there is one now."""
@@ -292,6 +315,7 @@ class PeerStatus:
     started: str
     uptime_s: int
     ring: RingStatus
+    observation: ObservationStatus = field(default_factory=ObservationStatus)
     calls: CallsStatus = field(default_factory=CallsStatus)
     readers: ReadersStatus = field(default_factory=ReadersStatus)
     links: LinksStatus = field(default_factory=LinksStatus)

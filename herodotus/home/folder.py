@@ -77,6 +77,11 @@ class Home:
         return self.state / "peers"
 
     @property
+    def observation(self) -> Path:
+        """How long this peer has known each member, by its own sight."""
+        return self.state / "observation"
+
+    @property
     def rendezvous(self) -> Path:
         return self.state / "rendezvous"
 

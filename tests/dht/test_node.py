@@ -376,6 +376,18 @@ async def test_whom_a_node_met_is_reported_for_remembering() -> None:
         assert [contact.address for contact in bert.met] == [anna.address]
 
 
+async def test_who_is_there_goes_on_sending_frames_and_who_left_does_not() -> None:
+    async with ring_of("anna", "boris", "carla") as (anna, boris, carla):
+        leaver = boris.node.me.peer
+        boris.node.leave()
+        await until(lambda: not anna.node.knows(leaver))
+        before = dict(anna.node.frames_received())
+        await anyio.sleep(600)
+        after = anna.node.frames_received()
+        assert after[carla.node.me.peer] > before[carla.node.me.peer]
+        assert after.get(leaver, 0) <= before.get(leaver, 0) + 1, "what was under way"
+
+
 async def test_a_node_that_started_over_and_finds_nobody_goes_on_trying() -> None:
     async with opened("bert") as bert:
         async with opened("anna") as anna:

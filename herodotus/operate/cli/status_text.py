@@ -13,6 +13,7 @@ CIRCLE = 1 << 160
 SHOWN_MAX = 64
 """Rows of a table: a peer has at most 16 successors and 64 positions."""
 AUDITS_SHOWN = 5
+OBSERVED_SHOWN = 5
 _WIDTH = 13
 _Facts = Mapping[str, Any]
 
@@ -25,6 +26,7 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
     ring = facts.get("ring")
     if isinstance(ring, dict):
         lines += _ring_lines(ring, facts, previous)
+    lines += _observation_lines(facts.get("observation"))
     for name in (
         "calls",
         "readers",
@@ -69,6 +71,20 @@ def _copying_lines(copying: _Facts) -> list[str]:
     ]
     suspects = _dict(copying, "suspects")
     lines += [_line("  suspect", f"{peer}  {how}") for peer, how in list(suspects.items())[:SHOWN_MAX]]
+    return lines
+
+
+def _observation_lines(observation: object) -> list[str]:
+    """For how much of the time members were there: the median, and those that were there the least."""
+    if not isinstance(observation, dict):
+        return []
+    watched, seen = _number(observation.get("watched_days")), _number(observation.get("seen"))
+    usual = f", half of them for {_number(observation.get('there')):.1%} of the time or more" if seen else ""
+    lines = [_line("seen", f"{seen:,.0f} members{usual}; watched for {watched:,.0f} days")]
+    for one in _dicts(observation.get("members"))[:OBSERVED_SHOWN]:
+        age, ago = _number(one.get("age_days")), _number(one.get("seen_min_ago"))
+        there = f"there {_number(one.get('there')):.1%} of {age:,.0f} days"
+        lines.append(_line("  member", f"{one.get('peer')}  {there}, last seen {ago:,.0f} min ago"))
     return lines
 
 

@@ -63,6 +63,7 @@ class AnsweringParts:
     limits: AdmissionLimits
     idle_s: float
     entropy: Callable[[int], bytes]
+    on_proven: Callable[[bytes], None] = lambda key: None
 
 
 class Answering:
@@ -161,6 +162,7 @@ class Answering:
         )
         if not is_signed(hello.caller, hello.signature, signed):
             raise FrameError("forged")
+        parts.on_proven(hello.caller)
         standing = parts.acquaintance.standing(hello.caller, hello.record, host)
         word = self._admission.proves(visitor, hello.caller, standing)
         if word is None:

@@ -6,7 +6,7 @@ dead is silently replaced once: calls may be repeated. A call to ourselves goes 
 """
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -65,6 +65,7 @@ class CallingParts:
     acquaintance: Acquaintance
     urgent: Collection[str] = ()
     """Services whose calls never wait behind others."""
+    on_proven: Callable[[bytes], None] = lambda key: None
 
 
 @dataclass(slots=True)
@@ -241,6 +242,7 @@ class TlsCalls:
         )
         if found is None or not is_wanted:
             raise WrongPeerError("another key")
+        parts.on_proven(found)
         signed = signed_by_caller(
             network=parts.network, called=found, nonce=greeting.nonce, caller=self._own_key
         )

@@ -35,6 +35,8 @@ class CallPortParts:
     dial: Dial
     urgent: Collection[str] = ()
     """Services whose calls never wait behind others."""
+    on_proven: Callable[[bytes], None] = lambda key: None
+    """Told of each key that a connection proved, whoever called."""
 
 
 class CallPort:
@@ -53,6 +55,7 @@ class CallPort:
             dial=parts.dial,
             acquaintance=self._acquaintance(ring),
             urgent=parts.urgent,
+            on_proven=parts.on_proven,
         )
         async with open_calling(calling) as self.calls:
             yield self.calls
@@ -72,6 +75,7 @@ class CallPort:
             limits=limits,
             idle_s=settings.idle_s,
             entropy=parts.chance.randbytes,
+            on_proven=parts.on_proven,
         )
         self.calls.serve_own(services)
         async with open_answering(answering, port) as self._answering:
