@@ -22,7 +22,6 @@ import anyio
 from dht import EventsLost, PeerChanged
 from dht.core.arcs import Arcs
 from herodotus.copies.audits import Auditor, Repairs
-from herodotus.copies.deletions import Deletions
 from herodotus.copies.fetch_queue import Puller
 from herodotus.copies.hand_over import HandedOver, give, hand_over, heirs
 from herodotus.copies.push_queue import Added, Backlog, Pusher
@@ -137,14 +136,12 @@ class Copies:
         )
         self._puller = Puller(self.parts, on_more=self._compare_again)
         self._pusher = Pusher(self.parts, Backlog(backlog), on_given_up=self._compare_again)
-        self._deletions = Deletions(self.parts)
         self._repairs = Repairs(self.parts)
         self._rounds = Rounds(
             self.parts,
             every_s=settings.compare_s,
             puller=self._puller,
             pusher=self._pusher,
-            deletions=self._deletions,
         )
         self._arrivals = Arrivals(self.parts, self._pusher)
         self.parts.hear = self._arrivals.hear
@@ -248,7 +245,6 @@ class Copies:
         self._pace.note(parts.counts.received + parts.counts.pushed, now)
         if await self._repairs.look(holdings):
             self._puller.poke()
-        await self._deletions.follow(holdings)
         await let_go(
             parts, holdings, self._survey, keep_s=self._settings.keep_s, stored=lambda: self._arrivals.stored
         )
@@ -277,11 +273,23 @@ class Copies:
     @property
     def histogram(self) -> dict[int, int]:
         """How many captures of ours are known to be with how many hosts, as of the last survey."""
+        return self._histogram(counts_declined=False)
+
+    def _histogram(self, *, counts_declined: bool) -> dict[int, int]:
         found = self._survey
         since = self.parts.now() - 2 * self._settings.compare_s - COMPARE_DEADLINE_S
         return self.parts.ledger.histogram(
-            self.parts.view.me, [*found.own, *found.surplus], found.counts, since
+            self.parts.view.me,
+            [*found.own, *found.surplus],
+            found.counts,
+            since,
+            counts_declined=counts_declined,
         )
+
+    def _too_few(self, *, counts_declined: bool) -> int:
+        expected = self._expected_copies()
+        histogram = self._histogram(counts_declined=counts_declined)
+        return sum(count for copies, count in histogram.items() if copies < expected)
 
     # -- leaving, status ----------------------------------------------------------------------------------
 
@@ -302,7 +310,7 @@ class Copies:
     def status(self, capture_bytes: float = 0.0) -> CopiesStatus:
         """`capture_bytes`: what a capture takes here on average."""
         counts, to_send, to_fetch = self.parts.counts, self._pusher.pending, len(self.parts.wanted)
-        too_few = sum(count for copies, count in self.histogram.items() if copies < self._expected_copies())
+        too_few = self._too_few(counts_declined=True)
         return CopiesStatus(
             to_send=to_send,
             to_fetch=to_fetch,
@@ -310,7 +318,7 @@ class Copies:
             too_few=too_few,
             too_few_bytes=round(too_few * capture_bytes),
             under_repair=len(self._repairs),
-            claimed_deleted=len(self._deletions),
+            declined=self._too_few(counts_declined=False) - too_few,
             pushed=counts.pushed,
             pulled=counts.pulled,
             received=counts.received,

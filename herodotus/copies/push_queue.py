@@ -378,6 +378,8 @@ class Pusher:
         if outcome in wire.HELD:
             self._parts.ledger.held(peer, [key])
             self._parts.counts.pushed += outcome == wire.STORED
+        elif outcome == wire.DELETED:
+            self._parts.ledger.declined(peer, key)
         self._answered(peer, key)
 
     def _answered(self, peer: PeerKey, key: bytes) -> None:

@@ -13,7 +13,6 @@ import anyio
 from dht import Contact
 from herodotus.copies import wire
 from herodotus.copies.comparison import SetDifference, compare
-from herodotus.copies.deletions import Deletions
 from herodotus.copies.fetch_queue import Puller
 from herodotus.copies.push_queue import Pusher
 from herodotus.copies.shared_state import Parts
@@ -22,7 +21,7 @@ from herodotus.core.copies.ledger import LACKING_MAX, WANTED_MAX, Comparison
 from herodotus.core.copies.schedule import ComparisonSchedule, Purpose, Task
 from herodotus.core.errors import ArchiveError, MalformedError
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
-from herodotus.core.reconciliation import Scope, arcs_of, split
+from herodotus.core.reconciliation import Scope, arcs_of, member_of, split
 from herodotus.peers.calls import CallError
 
 logger = logging.getLogger(__name__)
@@ -43,11 +42,9 @@ class Met:
 
 
 class Rounds:
-    def __init__(
-        self, parts: Parts, *, every_s: float, puller: Puller, pusher: Pusher, deletions: Deletions
-    ) -> None:
+    def __init__(self, parts: Parts, *, every_s: float, puller: Puller, pusher: Pusher) -> None:
         self._parts = parts
-        self._puller, self._pusher, self._deletions = puller, pusher, deletions
+        self._puller, self._pusher = puller, pusher
         self._schedule = ComparisonSchedule(
             every_s=every_s, soon_s=min(5.0, every_s / 10), random=parts.random
         )
@@ -120,35 +117,44 @@ class Rounds:
             raise CallError
         began = parts.ledger.begin(peer, arcs_of(scope), parts.now())
         try:
-            found, lacking = await self._look(contact, purpose, scope)
+            found, lacking, declined = await self._look(contact, purpose, scope)
         except BaseException:
             parts.ledger.give_up(began)
             raise
         self._pusher.add_missing(peer, sorted(lacking)[:LACKING_MAX])
-        self._conclude(began, found, lacking, is_exact=purpose is Purpose.SURPLUS)
+        self._conclude(began, found, lacking, declined, is_exact=purpose is Purpose.SURPLUS)
         return len(lacking)
 
     async def _look(
         self, contact: Contact, purpose: Purpose, scope: Scope
-    ) -> tuple[SetDifference, set[bytes]]:
+    ) -> tuple[SetDifference, set[bytes], set[bytes]]:
+        """Also the captures that it lacks and would take, and those that it removed."""
         parts, holdings = self._parts, self._parts.opened()
         nonce = parts.random.randbytes(wire.NONCE_BYTES)
         wants = purpose is Purpose.SURPLUS
         found = await compare(parts, contact, scope, nonce, wants_promise=wants)
-        lacking = await self._act_on(contact.peer, purpose, found)
+        absent = await self._act_on(contact.peer, purpose, found)
         # A copy to be dropped must be there to the last content, not only something of each day. And what a URL got
         # on one day besides the first would miss for good a holder that was none when it came.
         keys = await holdings.keys(scope, beside_others=purpose is Purpose.SHARED)
-        lacking |= await self._contents_lacking(contact, keys)
-        return found, lacking
+        removed = {one for one in found.missing_here if one[-1:] == TOMBSTONE}
+        unwanted = {key for key in absent if member_of(TOMBSTONE + key) in removed}
+        lacking, declined = await self._contents_lacking(contact, sorted({*keys, *unwanted}))
+        return found, lacking | (absent - unwanted), declined
 
     def _conclude(
-        self, began: Comparison, found: SetDifference, lacking: Collection[bytes], *, is_exact: bool
+        self,
+        began: Comparison,
+        found: SetDifference,
+        lacking: Collection[bytes],
+        declined: Collection[bytes],
+        *,
+        is_exact: bool,
     ) -> None:
         parts = self._parts
         parts.hear()  # before the word of this peer counts for what it did not hear of
         is_promise = is_exact and found.is_holder
-        parts.ledger.confirm(began, lacking, is_promise=is_promise, is_exact=is_exact)
+        parts.ledger.confirm(began, lacking, declined=declined, is_promise=is_promise, is_exact=is_exact)
         parts.counts.compared += 1
         self._weigh(began.peer, is_contradictory=found.is_contradictory)
         differences = len(found.missing_here) + len(found.missing_there)
@@ -163,7 +169,6 @@ class Rounds:
     async def _act_on(self, peer: PeerKey, purpose: Purpose, found: SetDifference) -> set[bytes]:
         """Fetch what is missing here; the captures that the peer lacks."""
         holdings = self._parts.opened()
-        self._deletions.claim(peer, {one for one in found.missing_here if one[-1:] == TOMBSTONE})
         if purpose is Purpose.SHARED:
             missing = sorted(one for one in found.missing_here if one[-1:] == CAPTURE)
             wanted = await holdings.lacking(missing)
@@ -174,11 +179,18 @@ class Rounds:
             self._puller.poke()
         return await holdings.keys_of([one for one in found.missing_there if one[-1:] == CAPTURE])
 
-    async def _contents_lacking(self, contact: Contact, keys: Sequence[bytes]) -> set[bytes]:
-        lacking: set[bytes] = set()
+    async def _contents_lacking(
+        self, contact: Contact, keys: Sequence[bytes]
+    ) -> tuple[set[bytes], set[bytes]]:
+        """And those of them that it removed: they are not sent, and nothing goes here because of that."""
+        lacking, declined = set[bytes](), set[bytes]()
         for at in range(0, len(keys), wire.ASKED_MAX):
             asked = keys[at : at + wire.ASKED_MAX]
             answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_list(asked))
             outcomes = wire.decode_outcomes(answer, len(asked))
-            lacking |= {key for key, outcome in zip(asked, outcomes, strict=True) if outcome not in wire.HELD}
-        return lacking
+            for key, outcome in zip(asked, outcomes, strict=True):
+                if outcome == wire.DELETED:
+                    declined.add(key)
+                elif outcome not in wire.HELD:
+                    lacking.add(key)
+        return lacking, declined

@@ -265,7 +265,8 @@ class CopiesStatus:
     """About: by the average size of a capture here."""
     done_in_s: int | None = 0
     """Until everything is sent and fetched, at the pace of the last ten minutes; None while nothing moves."""
-    claimed_deleted: int = 0
+    declined: int = 0
+    """Captures that have fewer copies since a holder removed its own; they are not among `too_few`."""
     bytes_in: int = 0
     bytes_out: int = 0
     holders: tuple[HolderStatus, ...] = ()

@@ -6,7 +6,7 @@ their locks. The one function that goes in is the guard of `drop`: it is asked u
 captures must not change between its answer and the deletion.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -180,10 +180,6 @@ class Holdings(Protocol):
     async def drop(self, low: bytes, high: bytes | None, may_go: Callable[[], bool]) -> int:
         """Drop captures that other peers hold now, without tombstones. Returns how many. `may_go` is asked in another
         thread, while nothing can be stored."""
-        ...
-
-    async def bury(self, keys: Collection[bytes]) -> int:
-        """Delete for good the captures that the other holders have deleted. Returns how many."""
         ...
 
     async def broken(self, noted: int, known: Iterable[bytes], *, may_scan: bool, most: int) -> Broken:

@@ -19,7 +19,6 @@ from herodotus.core.disputes import disputed
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import (
     CAPTURE,
-    KEY_BYTES,
     TOMBSTONE,
     VISITS,
     RowKind,
@@ -33,12 +32,11 @@ from herodotus.core.index_rows import (
 from herodotus.core.reconciliation import keys_of_member, member_of
 from herodotus.core.signatures import VERSIONS_MAX, Proof, prove
 from herodotus.core.warc import WarcRecord, check_block, split_records
-from herodotus.store.deletion import TOMBSTONES_PER_RECORD, delete, move_bodies
+from herodotus.store.deletion import move_bodies
 from herodotus.store.engine import Archive
 from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, Taken
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
-from herodotus.store.log import NewTombstones
 from herodotus.store.members import MEMBER_BYTES_MAX, scan_members
 from herodotus.store.reader import Reader
 from herodotus.store.store import READING, UPKEEP, Acknowledge, DiskStore
@@ -189,30 +187,6 @@ def drop(
         total += len(victims)
 
 
-def bury(archive: Archive, intake: Intake, keys: Collection[bytes]) -> int:
-    """Delete for good the captures that the other holders have deleted. `keys` are of index entries, without their
-    family. Returns how many captures went."""
-    count = 0
-    with archive.upkeep_lock:
-        while True:
-            count += delete(archive, intake, _ids_at(archive, keys))
-            with archive.lock:
-                if _ids_at(archive, keys):
-                    continue  # stored meanwhile
-                others = [unread_id(key) for key in keys if archive.index.get(TOMBSTONE + key) is None]
-                for at in range(0, len(others), TOMBSTONES_PER_RECORD):
-                    archive.commit([NewTombstones(ids=tuple(others[at : at + TOMBSTONES_PER_RECORD]))])
-                return count
-
-
-def _ids_at(archive: Archive, keys: Iterable[bytes]) -> list[CaptureId]:
-    """The ids of the captures that are here and can be read."""
-    reader = Reader(archive)
-    values = ((CAPTURE + key, archive.index.get(CAPTURE + key)) for key in keys)
-    found = (reader.record_at(key, value) for key, value in values if value is not None)
-    return [one.id for one in found if one is not None]
-
-
 def _ids_in(archive: Archive, low: bytes, high: bytes | None) -> list[tuple[bytes, CaptureId | None]]:
     """The first in a stretch; None for the ids of those that cannot be read."""
     reader = Reader(archive)
@@ -238,14 +212,6 @@ def _forgetting(archive: Archive, victims: Collection[tuple[bytes, CaptureId | N
 def buried(archive: Archive, member: bytes) -> list[bytes]:
     """The index keys, without their family, of a member's captures that were deleted for good."""
     return [key[1:] for key, _ in archive.index.scan(*keys_of_member(member[:-1] + TOMBSTONE))]
-
-
-def unread_id(key: bytes) -> CaptureId:
-    """Of an index key without its family: as much as a tombstone of a capture that is not here can say."""
-    position, time_s, variant = key[:KEY_BYTES], key[KEY_BYTES : KEY_BYTES + 4], key[KEY_BYTES + 4 :]
-    return CaptureId(
-        key=position.ljust(20, b"\0"), time_s=int.from_bytes(time_s, "big"), digest=variant.ljust(32, b"\0")
-    )
 
 
 T = TypeVar("T")
@@ -339,9 +305,6 @@ class ArchiveHoldings:
 
     async def drop(self, low: bytes, high: bytes | None, may_go: Callable[[], bool]) -> int:
         return await self._read(lambda archive: drop(archive, self._store.intake, low, high, may_go))
-
-    async def bury(self, keys: Collection[bytes]) -> int:
-        return await self._read(lambda archive: bury(archive, self._store.intake, keys))
 
     async def compact(self) -> None:
         await self._store.compact()

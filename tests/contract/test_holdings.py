@@ -177,11 +177,11 @@ async def test_the_guard_decides_whether_something_is_dropped_and_may_change_its
     assert (await holdings.take(deposit)).outcome is StoreOutcome.NEW
 
 
-async def test_what_is_buried_goes_and_does_not_come_back(opened: Opened) -> None:
+async def test_what_was_deleted_is_said_to_be_and_does_not_come_back(opened: Opened) -> None:
     store, holdings = opened
     deposit = page(URL, NOW_S)
     await store.store(deposit)
-    assert await holdings.bury([key_of(deposit.id)]) == 1
+    assert await store.delete([deposit.id]) == 1
     assert await holdings.held([key_of(deposit.id)]) == [Held.DELETED]
     assert await holdings.buried(member(deposit)) == [key_of(deposit.id)]
     assert await holdings.lacking([member(deposit)]) == []

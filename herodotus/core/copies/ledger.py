@@ -57,6 +57,8 @@ class Confirmation:
     at: float
     is_promise: bool
     lacking: set[bytes]
+    declined: set[bytes] = field(default_factory=set)
+    """Of those that it lacks: removed there for good, so not wanted."""
     is_outdated: bool = False
     """Something was stored here since."""
 
@@ -89,23 +91,25 @@ class HoldingLedger:
         comparison: Comparison,
         lacking: Collection[bytes],
         *,
+        declined: Collection[bytes] = (),
         is_promise: bool,
         is_exact: bool = False,
     ) -> None:
-        """Note our captures that the peer lacks, besides those stored since the comparison began. `is_exact`: the
-        peer was asked for every content, not only for something of each day. Only an exact answer proves that a
-        promised capture is there."""
+        """Note our captures that the peer lacks, besides those stored since the comparison began. What it declined is
+        lacking as well: nobody may rely on a copy there. `is_exact`: the peer was asked for every content, not only
+        for something of each day. Only an exact answer proves that a promised capture is there."""
         self._open.remove(comparison)
-        missing = set(lacking) | comparison.stored
+        missing = {*lacking, *declined, *comparison.stored}
         known = self._confirmed.setdefault(comparison.peer, [])
         known[:] = [one for one in known if not one.arcs <= comparison.arcs]
         for one in known:  # of other scopes: the new answer replaces theirs, for and against
             if is_exact or not one.is_promise:
                 one.lacking = {key for key in one.lacking if key not in comparison.arcs}
+                one.declined &= one.lacking
             one.lacking |= {key for key in missing if key in one.arcs}
         known[:] = [one for one in known if len(one.lacking) <= LACKING_MAX]
         if len(missing) <= LACKING_MAX:
-            known.append(Confirmation(comparison.arcs, comparison.began, is_promise, missing))
+            known.append(Confirmation(comparison.arcs, comparison.began, is_promise, missing, {*declined}))
             del known[:-CONFIRMATIONS_MAX]
         assert len(known) <= CONFIRMATIONS_MAX
         assert all(len(one.lacking) <= LACKING_MAX for one in known), "keys beyond the limit are asked again"
@@ -128,6 +132,13 @@ class HoldingLedger:
         gone = set(keys)
         for one in self._confirmed.get(peer, ()):
             one.lacking -= gone
+            one.declined -= gone
+
+    def declined(self, peer: PeerKey, key: bytes) -> None:
+        """The peer removed this one and takes it no more."""
+        for one in self._confirmed.get(peer, ()):
+            if key in one.lacking:
+                one.declined.add(key)
 
     def doubt(self, peer: PeerKey) -> None:
         """The peer's claims no longer count."""
@@ -157,7 +168,7 @@ class HoldingLedger:
     def is_behind(self, peer: PeerKey) -> bool:
         """Is there something that the peer was not asked about, and did not acknowledge?"""
         known = self._confirmed.get(peer, ())
-        return any(one.is_outdated and one.lacking for one in known if not one.is_promise)
+        return any(one.is_outdated and one.lacking - one.declined for one in known if not one.is_promise)
 
     def needs_promises(self, group: Group, now: float) -> list[PeerKey]:
         """The peers whose promise for a group is missing or soon too old."""
@@ -182,16 +193,28 @@ class HoldingLedger:
         return True
 
     def histogram(
-        self, me: PeerKey, groups: Sequence[Group], counts: Mapping[Range, int], since: float
+        self,
+        me: PeerKey,
+        groups: Sequence[Group],
+        counts: Mapping[Range, int],
+        since: float,
+        *,
+        counts_declined: bool = False,
     ) -> dict[int, int]:
-        """Captures of ours by how many hosts are known to have them. `counts` are those of each range."""
+        """Captures of ours by how many hosts are known to have them. `counts` are those of each range. With
+        `counts_declined`, a peer that removed one counts as if it had it: nothing was lost there."""
         total: Counter[int] = Counter()
         for holders, arcs in groups:
             others = [peer for peer in holders if peer != me]
             for one_range in ranges_of(arcs):
                 part = arcs_of((one_range,))
                 known = [one for peer in others if (one := self._confirmation(peer, part, since)) is not None]
-                lacking = Counter(key for one in known for key in one.lacking if key in part)
+                lacking = Counter(
+                    key
+                    for one in known
+                    for key in one.lacking
+                    if key in part and not (counts_declined and key in one.declined)
+                )
                 for missing in lacking.values():
                     assert missing <= len(known), "each peer lacks a capture once"
                     total[1 + len(known) - missing] += 1

@@ -13,15 +13,12 @@ from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import capture_key
 from herodotus.core.reconciliation import member_of
 from herodotus.core.warc import Fields, WarcRecord, format_record
-from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.holdings import (
-    bury,
     count_captures,
     drop,
     has_member,
-    keys_of,
     members_in,
     parcel_at,
     parcels_of,
@@ -229,23 +226,6 @@ def test_dropped_bytes_go_with_the_next_compaction_and_not_before() -> None:
     compact(archive)
     rebuild(archive)
     assert archive.captures == 10
-
-
-def test_what_others_deleted_is_buried_also_where_it_never_was() -> None:
-    theirs, ours, strangers = (open_on(MemoryDisk()) for _ in range(3))
-    deposit = page(URL, NOW_S)
-    for archive in (theirs, ours):
-        store(archive, deposit)
-    keys = keys_of(theirs, member(deposit))
-    assert delete(theirs, Intake(theirs), [deposit.id]) == 1
-    assert bury(ours, Intake(ours), keys) == 1
-    assert bury(strangers, Intake(strangers), keys) == 0
-    for archive in (ours, strangers):
-        assert store(archive, deposit) == [StoreOutcome.DELETED]
-        assert has_member(archive, member(deposit))
-        rebuild(archive)
-        assert store(archive, deposit) == [StoreOutcome.DELETED]
-        assert members_in(archive, *ALL) == members_in(theirs, *ALL)
 
 
 def test_a_parcel_whose_body_is_not_that_of_its_digest_is_refused() -> None:
