@@ -13,9 +13,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-TESTER = "10.77.0.254"
 _WEB = "127.16.0.0/16"
 _INSIDE = "SWEEP_INSIDE"  # settings of peers begin with HERODOTUS_
 _UNSHARE = (
@@ -30,6 +30,22 @@ _UNSHARE = (
 )
 _NETEM = "netem rate 2mbit delay 80ms 20ms loss 0.5%"
 _TBF = "tbf rate 2mbit burst 16k latency 300ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which addresses the lines have; `bits` is how much of one is the network's."""
+
+    peer: str
+    """With `{}` for the peer's number, from 1."""
+    tester: str
+    bits: int
+
+
+ONE_NETWORK = Plan("10.77.0.{}", "10.77.0.254", 24)
+"""All peers are neighbours, as in a house."""
+NETWORK_EACH = Plan("10.{}.0.1", "10.255.0.254", 8)
+"""Each peer is in an area of its own, as among strangers."""
 
 
 def is_inside() -> bool:
@@ -59,7 +75,8 @@ def run_inside(module: str, arguments: Sequence[str]) -> int:
 class Lines:
     """Of peers 0 to `count` - 1."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, plan: Plan = ONE_NETWORK) -> None:
+        self._plan = plan
         _do("mount -t tmpfs none /run")
         Path("/run/netns").mkdir()
         _do("ip link set lo up")
@@ -67,8 +84,8 @@ class Lines:
         for bridge in ("br0", "br1"):
             _do(f"ip link add {bridge} type bridge")
             _do(f"ip link set {bridge} up")
-        _do(f"ip addr add {TESTER}/24 dev br0")
-        _do(f"ip addr add {TESTER}/32 dev br1")
+        _do(f"ip addr add {plan.tester}/{plan.bits} dev br0")
+        _do(f"ip addr add {plan.tester}/32 dev br1")
         for number in range(count):
             self._add(number)
         self.slowed_by = "netem" if _can_do(_in(0, f"tc qdisc add dev eth0 root {_NETEM}")) else "tbf"
@@ -81,16 +98,16 @@ class Lines:
         _do(f"ip link set v{number} master br0 up")
         for words in (
             "ip link set lo up",
-            f"ip addr add {self.address(number)}/24 dev eth0",
+            f"ip addr add {self.address(number)}/{self._plan.bits} dev eth0",
             "ip link set eth0 up",
             "ip route del local 127.0.0.0/8 dev lo table local",
-            f"ip route add {_WEB} via {TESTER} src {self.address(number)}",
+            f"ip route add {_WEB} via {self._plan.tester} src {self.address(number)}",
         ):
             _do(_in(number, words))
         _do(_in(number, f"{sys.executable} -c {_quoted(_ROUTE_LOOPBACK)}"))
 
     def address(self, number: int) -> str:
-        return f"10.77.0.{number + 1}"
+        return self._plan.peer.format(number + 1)
 
     def command(self, number: int) -> list[str]:
         """What comes before a command of that peer."""
@@ -107,7 +124,7 @@ class Lines:
         """These no longer reach the others; the web and the tester are with both."""
         for number in side:
             _do(f"ip link set v{number} master br1")
-            _do(f"ip route replace {self.address(number)}/32 dev br1 src {TESTER}")
+            _do(f"ip route replace {self.address(number)}/32 dev br1 src {self._plan.tester}")
             self._apart.add(number)
 
     def heal(self) -> None:

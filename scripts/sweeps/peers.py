@@ -50,19 +50,33 @@ class SweptPeer:
 class SweptRing:
     """`lines` is None on a machine without namespaces: then all are on loopback, and no disk can be filled."""
 
-    def __init__(self, folder: Path, charter: Charter, count: int, lines: Lines | None, disks: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        charter: Charter,
+        count: int,
+        lines: Lines | None,
+        disks: int,
+        lines_max: int | None = None,
+    ) -> None:
+        """Peers beyond the first `lines_max` share the last line, as those of one household or one attacker do."""
         self.lines = lines
+        self._lines_max = count if lines_max is None else lines_max
         self.peers = [self._make(folder, charter, number, lines, number < disks) for number in range(count)]
 
-    @staticmethod
-    def _make(folder: Path, charter: Charter, number: int, lines: Lines | None, has_disk: bool) -> SweptPeer:
-        home = folder / f"peer-{number:03}"
+    def _line(self, number: int) -> int:
+        return min(number, self._lines_max - 1)
+
+    def _make(
+        self, folder: Path, charter: Charter, number: int, lines: Lines | None, has_disk: bool
+    ) -> SweptPeer:
+        home, line = folder / f"peer-{number:03}", self._line(number)
         has_disk = has_disk and lines is not None
         if has_disk:
             home.mkdir(parents=True)
             _run("mount", "-t", "tmpfs", "-o", f"size={_ROOM}", "none", home)
-        host = "127.0.0.1" if lines is None else lines.address(number)
-        port = PORT + (number if lines is None else 0)
+        host = "127.0.0.1" if lines is None else lines.address(line)
+        port = PORT + (number if lines is None else number - line)
         make_home(Home(home), charter)
         return SweptPeer(number, home, f"{host}:{port}", f"http://{host}:{port + 1000}", has_disk)
 
@@ -70,9 +84,9 @@ class SweptRing:
 
     def start(self, number: int) -> None:
         one = self.peers[number]
-        others = [other.peer for other in self.peers if other.is_up and other is not one]
+        others = [other.peer for other in self.up() if other is not one]
         command = [
-            *(self.lines.command(number) if self.lines else []),
+            *(self.lines.command(self._line(number)) if self.lines else []),
             *(sys.executable, "-m", "herodotus", "run", "--home", str(one.home), "--quiet"),
             *("--listen", one.peer, "--http", one.http.removeprefix("http://")),
             *(word for other in others[:3] for word in ("--join", other)),

@@ -1,0 +1,84 @@
+"""Which attacks are there, and does the ring hold? `scripts/attack`."""
+
+import argparse
+import dataclasses
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from scripts.attacks import with_daemons
+from scripts.attacks.siege import Siege, SiegeFailed
+from scripts.sweeps import namespaces
+
+ATTACKS: Mapping[str, Callable[[Siege], None]] = {
+    "removal": with_daemons.removal,
+    "keys": with_daemons.keys,
+    "rot": with_daemons.rot,
+    "lost-log": with_daemons.lost_log,
+    "short-log": with_daemons.short_log,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(arguments)
+    if asked.names == ["list"]:
+        for name, attack in ATTACKS.items():
+            print(f"{name:12} {(attack.__doc__ or '').splitlines()[0]}")
+        return 0
+    if not namespaces.is_inside():
+        reason = namespaces.why_not()
+        if reason is not None:
+            print(f"attack: each peer needs a network of its own: {reason}", file=sys.stderr)
+            return 2
+        return namespaces.run_inside("scripts.attacks.run", sys.argv[1:] if arguments is None else arguments)
+    names = list(ATTACKS) if asked.names == ["all"] else asked.names
+    results = [_attack(name, asked.keep) for name in names]
+    print(json.dumps(results, ensure_ascii=False, indent=1))
+    return 0 if all(one["held"] for one in results) else 1
+
+
+def _attack(name: str, is_kept: bool) -> dict[str, object]:
+    folder, began = Path(tempfile.mkdtemp(prefix=f"herodotus-attack-{name}-")), time.monotonic()
+
+    def say(words: str) -> None:
+        print(f"{name}: {words}", file=sys.stderr, flush=True)
+
+    siege = Siege(folder, say)
+    failure = ""
+    try:
+        with siege.archived():
+            ATTACKS[name](siege)
+            complaints = siege.ring.complaints()
+            siege.note("no mistake of ours in a log", not complaints, "; ".join(complaints[:5]) or "none")
+    except SiegeFailed as error:
+        failure = str(error)
+        say(failure)
+    for one in siege.verdicts:
+        say(f"{'holds' if one.is_ok else 'BROKEN'}: {one.name}: {one.detail}")
+    is_held = not failure and bool(siege.verdicts) and all(one.is_ok for one in siege.verdicts)
+    if is_held and not is_kept:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        say(f"homes and logs are kept in {folder}")
+    return {
+        "attack": name,
+        "held": is_held,
+        "failure": failure,
+        "took_s": round(time.monotonic() - began),
+        "verdicts": [dataclasses.asdict(one) for one in siege.verdicts],
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/attack", description=__doc__)
+    parser.add_argument("names", nargs="+", choices=["list", "all", *ATTACKS], metavar="NAME")
+    parser.add_argument("--keep", action="store_true", help="keep homes and logs, also when all holds")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
