@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from scripts.attacks import with_daemons
+from scripts.attacks import with_daemons, with_programs
 from scripts.attacks.siege import Siege, SiegeFailed
 from scripts.sweeps import namespaces
 
@@ -20,6 +20,9 @@ ATTACKS: Mapping[str, Callable[[Siege], None]] = {
     "rot": with_daemons.rot,
     "lost-log": with_daemons.lost_log,
     "short-log": with_daemons.short_log,
+    "phantoms": with_programs.phantoms,
+    "forged": with_programs.forged,
+    "readers": with_programs.readers,
 }
 
 

@@ -134,26 +134,6 @@ class Siege:
     def captures(self) -> dict[int, int]:
         return {number: one["store"]["captures"] for number, one in self.statuses().items()}
 
-    def resident_mib(self) -> dict[int, float]:
-        """Memory of each honest peer, now."""
-        found = {}
-        for one in self.honest:
-            if one.process is not None:
-                text = Path(f"/proc/{_daemon_of(one.process.pid)}/status").read_text(encoding="ascii")
-                line = next(line for line in text.splitlines() if line.startswith("VmRSS"))
-                found[one.number] = int(line.split()[1]) / 1024
-        return found
-
-    def peak_mib(self) -> float:
-        """The most that any honest peer ever took."""
-        peaks = []
-        for one in self.honest:
-            if one.process is not None:
-                text = Path(f"/proc/{_daemon_of(one.process.pid)}/status").read_text(encoding="ascii")
-                line = next(line for line in text.splitlines() if line.startswith("VmHWM"))
-                peaks.append(int(line.split()[1]) / 1024)
-        return max(peaks, default=0.0)
-
     # -- judging
 
     def judge_pages(self, name: str = "every page is read through each honest peer") -> None:
@@ -188,7 +168,18 @@ class Siege:
             detail + (f"; alarms are: {others}" if not is_ok else ""),
         )
 
+    def judge_memory(self, mib_max: float) -> None:
+        """By the most that any honest peer ever took."""
+        peaks = {one.number: _peak_mib(one.process.pid) for one in self.honest if one.process is not None}
+        worst = max(peaks.values())
+        self.note("memory is bounded", worst <= mib_max, f"{worst:.0f} MiB at most")
+
     # -- waiting
+
+    def linger(self, for_s: float) -> None:
+        """An attack lasts; the honest peers must live on meanwhile."""
+        began = time.monotonic()
+        self.until(lambda: time.monotonic() - began >= for_s, for_s + 60.0)
 
     def until(self, fact: Callable[[], bool], within_s: float) -> bool:
         """Of other processes, which send us no events."""
@@ -213,7 +204,8 @@ class Siege:
             raise SiegeFailed(f"not within {within_s:g} s: {words} (members and copies to send: {found})")
 
 
-def _daemon_of(pid: int) -> int:
+def _peak_mib(pid: int) -> float:
     """`ip netns exec` becomes the program that it starts, so it is the process itself."""
-    assert "herodotus" in Path(f"/proc/{pid}/cmdline").read_bytes().decode(), f"{pid} is no peer"
-    return pid
+    text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    line = next(line for line in text.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024

@@ -24,7 +24,7 @@ def removal(siege: Siege) -> None:
         siege.command(one, "remove", "--yes", "--host", *hosts)
     siege.say(f"{len(attackers)} keys at one address removed {len(hosts)} hosts")
     siege.judge_alarm("notice", "remov")
-    _linger(siege, AFTER_S)
+    siege.linger(AFTER_S)
     after = siege.captures()
     siege.note(
         "no honest peer deleted anything",
@@ -38,12 +38,12 @@ def keys(siege: Siege) -> None:
     """Eight keys on one address take part, promise, and then vanish with all they hold."""
     siege.join(8)
     siege.say(f"eight keys at one address take part for {STAY_S:g} s")
-    _linger(siege, STAY_S)
+    siege.linger(STAY_S)
     held = siege.captures()
     for one in siege.attackers:
         siege.ring.kill(one.number)
     siege.say("they are gone")
-    _linger(siege, AFTER_S)
+    siege.linger(AFTER_S)
     siege.note("honest peers kept their copies", all(held.values()), f"captures {held}")
     siege.judge_pages()
 
@@ -106,9 +106,3 @@ def _judge_mended(siege: Siege) -> None:
     is_sound = siege.until(lambda: bool(siege.facts(victim, "verify")["is_sound"]), MENDED_S)
     siege.note("the archive is sound again", is_sound, f"after {time.monotonic() - began:.0f} s")
     siege.judge_pages()
-
-
-def _linger(siege: Siege, for_s: float) -> None:
-    """An attack lasts; the honest peers must live on meanwhile."""
-    began = time.monotonic()
-    siege.until(lambda: time.monotonic() - began >= for_s, for_s + 60.0)

@@ -1,0 +1,176 @@
+"""What does somebody do who writes programs for it? Invented members, invented history, and more readers than fit."""
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
+from scripts.attacks.siege import HONEST, Siege
+from scripts.demos import reading
+
+INVENTED_NETWORK, INVENTED_PORT = "10.200.0.0/24", 9_999
+"""A third party's network, in which the invented members are said to be."""
+INVENTED_MAX_DATAGRAMS = 16
+"""In a minute, from each peer: what a network that never answered may get."""
+PHANTOMS_S = 120.0
+FORGED_URLS = 50
+FORGED_S = 60.0
+RESIDENT_MIB_MAX = 300.0
+CONNECTIONS = 128
+
+
+def phantoms(siege: Siege) -> None:
+    """A member tells of 2,000 others that do not exist, at addresses of a third party."""
+    with _third_party() as third_party, _telling(siege):
+        siege.linger(PHANTOMS_S)
+        siege.judge_alarm("member")
+        members = {number: one["ring"]["members"] for number, one in siege.statuses().items()}
+        siege.note("nobody counts them as members", max(members.values()) <= HONEST + 1, f"members {members}")
+        most = third_party.most_in_a_minute()
+        siege.note(
+            "the third party is left alone",
+            most <= HONEST * INVENTED_MAX_DATAGRAMS,
+            f"{most} datagrams in its worst minute, {third_party.bytes:,} bytes in all",
+        )
+        siege.judge_pages()
+        siege.judge_memory(RESIDENT_MIB_MAX)
+
+
+def forged(siege: Siege) -> None:
+    """A peer brings in captures of 1970, of yesterday and of 2100, of pages that others archived."""
+    attacker = siege.join(1)[0]
+    urls = sorted({one.url for one in siege.wanted})[:FORGED_URLS]
+    now = datetime.now(UTC)
+    dates = [datetime(1970, 1, 2, tzinfo=UTC), now - timedelta(days=1), datetime(2100, 1, 1, tzinfo=UTC)]
+    file = siege.folder / "forged.warc.gz"
+    digests = _write_forged(file, urls, dates)
+    siege.command(attacker, "import", str(file), "--quiet")
+    siege.say(f"{len(digests)} invented captures were brought in at the attacker's peer")
+    siege.linger(FORGED_S)
+    shown = [
+        f"{url} through {one.http}"
+        for one in siege.honest
+        for url in urls
+        if any(
+            version.digest.removeprefix("sha256:") in digests for version in reading.versions(one.http, url)
+        )
+    ]
+    told = "; ".join((f"{len(shown)} histories", *shown[:3]))
+    siege.note("no honest peer shows them as history", not shown, told)
+    siege.judge_pages()
+
+
+def readers(siege: Siege) -> None:
+    """One address holds 128 connections to the portal of each honest peer, and asks nothing."""
+    held: list[socket.socket] = []
+    try:
+        for one in siege.honest:
+            with suppress(OSError):  # refused: that is what we are here to see
+                held.extend(_connections(one.http))
+        siege.say(f"{len(held)} connections are open")
+        answers = Counter(_status_seen_from(siege, HONEST - 1, one.http) for one in siege.honest[:-1])
+        siege.note("readers at another address are answered", set(answers) == {"200"}, f"{dict(answers)}")
+    finally:
+        for connection in held:
+            connection.close()
+    siege.judge_pages()
+
+
+def _connections(portal: str) -> Iterator[socket.socket]:
+    place = urlsplit(portal)
+    for _ in range(CONNECTIONS):
+        yield socket.create_connection((place.hostname or "", place.port or 80), timeout=5.0)
+
+
+_READ = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).status)"
+
+
+def _status_seen_from(siege: Siege, number: int, portal: str) -> str:
+    assert siege.ring.lines is not None, "each peer has its own"
+    command = [*siege.ring.lines.command(number), sys.executable, "-c", _READ, f"{portal}/api/v1/status"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+@contextmanager
+def _telling(siege: Siege) -> Iterator[None]:
+    assert siege.ring.lines is not None, "each peer has its own"
+    attacker = siege.attackers[0]
+    command = [
+        *siege.ring.lines.command(HONEST),
+        *(sys.executable, "-m", "scripts.attacks.phantoms", "--home", str(attacker.home)),
+        *("--listen", attacker.peer, "--join", siege.honest[0].peer),
+        *("--network", INVENTED_NETWORK, "--port", str(INVENTED_PORT)),
+    ]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        siege.say(process.stdout.readline().strip() or "the attacker could not begin")
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+class _ThirdParty:
+    """Counts what comes to its network."""
+
+    def __init__(self, own: socket.socket) -> None:
+        self._own = own
+        self._minutes: Counter[int] = Counter()
+        self.bytes = 0
+
+    def listen(self) -> None:
+        while True:
+            try:
+                size = len(self._own.recv(65_535))
+            except OSError:
+                return  # closed
+            self.bytes += size
+            self._minutes[int(time.monotonic() // 60)] += 1
+
+    def most_in_a_minute(self) -> int:
+        return max(self._minutes.values(), default=0)
+
+
+@contextmanager
+def _third_party() -> Iterator[_ThirdParty]:
+    route = ["ip", "route", "add", "local", INVENTED_NETWORK, "dev", "lo"]
+    subprocess.run(route, check=True, stdin=subprocess.DEVNULL)
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as own:
+        own.bind(("", INVENTED_PORT))
+        third_party = _ThirdParty(own)
+        threading.Thread(
+            target=third_party.listen, daemon=True
+        ).start()  # it ends with the socket, or with us
+        yield third_party
+
+
+def _write_forged(file: Path, urls: Sequence[str], dates: Sequence[datetime]) -> set[str]:
+    """The SHA-256 of each body."""
+    digests = set()
+    with file.open("wb") as stream:
+        writer = WARCWriter(stream, gzip=True)
+        for url in urls:
+            for date in dates:
+                body = f"<!doctype html><title>Invented</title><p>{url} as of {date:%Y-%m-%d}".encode()
+                head = StatusAndHeaders("200 OK", [("Content-Type", "text/html")], protocol="HTTP/1.1")
+                fields = {"WARC-Date": f"{date:%Y-%m-%dT%H:%M:%SZ}"}
+                record = writer.create_warc_record(
+                    url, "response", payload=BytesIO(body), http_headers=head, warc_headers_dict=fields
+                )
+                writer.write_record(record)
+                digests.add(sha256(body).hexdigest())
+    return digests
