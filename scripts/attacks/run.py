@@ -32,19 +32,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, attack in ATTACKS.items():
             print(f"{name:12} {(attack.__doc__ or '').splitlines()[0]}")
         return 0
-    if not namespaces.is_inside():
-        reason = namespaces.why_not()
-        if reason is not None:
-            print(f"attack: each peer needs a network of its own: {reason}", file=sys.stderr)
-            return 2
-        return namespaces.run_inside("scripts.attacks.run", sys.argv[1:] if arguments is None else arguments)
     names = list(ATTACKS) if asked.names == ["all"] else asked.names
-    results = [_attack(name, asked.keep) for name in names]
-    print(json.dumps(results, ensure_ascii=False, indent=1))
-    return 0 if all(one["held"] for one in results) else 1
+    if namespaces.is_inside():
+        return 0 if _attack(names[0], asked.keep) else 1
+    reason = namespaces.why_not()
+    if reason is not None:
+        print(f"attack: each peer needs a network of its own: {reason}", file=sys.stderr)
+        return 2
+    kept = ["--keep"] if asked.keep else []
+    codes = [namespaces.run_inside("scripts.attacks.run", [name, *kept]) for name in names]
+    return max(codes)
 
 
-def _attack(name: str, is_kept: bool) -> dict[str, object]:
+def _attack(name: str, is_kept: bool) -> bool:
     folder, began = Path(tempfile.mkdtemp(prefix=f"herodotus-attack-{name}-")), time.monotonic()
 
     def say(words: str) -> None:
@@ -67,13 +67,15 @@ def _attack(name: str, is_kept: bool) -> dict[str, object]:
         shutil.rmtree(folder, ignore_errors=True)
     else:
         say(f"homes and logs are kept in {folder}")
-    return {
+    report = {
         "attack": name,
         "held": is_held,
         "failure": failure,
         "took_s": round(time.monotonic() - began),
         "verdicts": [dataclasses.asdict(one) for one in siege.verdicts],
     }
+    print(json.dumps(report, ensure_ascii=False, indent=1))
+    return is_held
 
 
 def _parser() -> argparse.ArgumentParser:

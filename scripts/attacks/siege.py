@@ -23,6 +23,8 @@ from scripts.sweeps.peers import SweptPeer, SweptRing, made_up_web
 
 HONEST = 7
 ATTACKERS_MAX = 8
+ATTACKERS_POSITIONS = "8"
+"""Of each, where an honest peer of the test preset has one: the attacker takes all that an address may have."""
 PAGES_MAX = 20
 """On each of the web's six sites."""
 DAY_S = 3_600
@@ -85,7 +87,7 @@ class Siege:
     def join(self, count: int) -> Sequence[SweptPeer]:
         """So many ordinary peers of the attacker, all at one address, until they hold what a holder does."""
         for one in self.attackers[:count]:
-            self.ring.start(one.number)
+            self.ring.start(one.number, {"HERODOTUS_RING_VIRTUAL_NODES": ATTACKERS_POSITIONS})
         self.must("the attacker's peers are members", lambda: self._is_ring_of(HONEST + count), READY_S)
         self.until(lambda: self._is_settled(self.up()), ARCHIVED_S)
         return self.attackers[:count]

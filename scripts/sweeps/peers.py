@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -82,7 +83,8 @@ class SweptRing:
 
     # -- life
 
-    def start(self, number: int) -> None:
+    def start(self, number: int, chosen: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`chosen` are settings as variables of the environment."""
         one = self.peers[number]
         others = [other.peer for other in self.up() if other is not one]
         command = [
@@ -93,7 +95,12 @@ class SweptRing:
         ]
         with (one.home / "log" / "console.log").open("ab") as console:
             one.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+                env={**os.environ, **chosen},
             )
 
     def kill(self, number: int) -> None:
