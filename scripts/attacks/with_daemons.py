@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from scripts.attacks.siege import Siege
 
-STAY_S = 90.0
+STAY_S = 300.0
 """So long the keys behave; copies go to them, and time passes in which honest peers could let theirs go."""
 AFTER_S = 60.0
 ROTTEN = 12

@@ -1,5 +1,6 @@
 """What does somebody do who writes programs for it? Invented members, invented history, and more readers than fit."""
 
+import gzip
 import socket
 import subprocess
 import sys
@@ -10,12 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
 from urllib.parse import urlsplit
-
-from warcio.statusandheaders import StatusAndHeaders
-from warcio.warcwriter import WARCWriter
+from uuid import uuid4
 
 from scripts.attacks.siege import HONEST, Siege
 from scripts.demos import reading
@@ -55,7 +53,7 @@ def forged(siege: Siege) -> None:
     now = datetime.now(UTC)
     dates = [datetime(1970, 1, 2, tzinfo=UTC), now - timedelta(days=1), datetime(2100, 1, 1, tzinfo=UTC)]
     file = siege.folder / "forged.warc.gz"
-    digests = _write_forged(file, urls, dates)
+    digests = write_forged(file, urls, dates)
     siege.command(attacker, "import", str(file), "--quiet")
     siege.say(f"{len(digests)} invented captures were brought in at the attacker's peer")
     siege.linger(FORGED_S)
@@ -158,19 +156,27 @@ def _third_party() -> Iterator[_ThirdParty]:
         yield third_party
 
 
-def _write_forged(file: Path, urls: Sequence[str], dates: Sequence[datetime]) -> set[str]:
+def write_forged(file: Path, urls: Sequence[str], dates: Sequence[datetime]) -> set[str]:
     """The SHA-256 of each body."""
     digests = set()
     with file.open("wb") as stream:
-        writer = WARCWriter(stream, gzip=True)
         for url in urls:
             for date in dates:
                 body = f"<!doctype html><title>Invented</title><p>{url} as of {date:%Y-%m-%d}".encode()
-                head = StatusAndHeaders("200 OK", [("Content-Type", "text/html")], protocol="HTTP/1.1")
-                fields = {"WARC-Date": f"{date:%Y-%m-%dT%H:%M:%SZ}"}
-                record = writer.create_warc_record(
-                    url, "response", payload=BytesIO(body), http_headers=head, warc_headers_dict=fields
-                )
-                writer.write_record(record)
+                stream.write(gzip.compress(_record(url, date, body)))
                 digests.add(sha256(body).hexdigest())
     return digests
+
+
+def _record(url: str, date: datetime, body: bytes) -> bytes:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body
+    fields = (
+        "WARC/1.1",
+        "WARC-Type: response",
+        f"WARC-Record-ID: <urn:uuid:{uuid4()}>",
+        f"WARC-Date: {date:%Y-%m-%dT%H:%M:%SZ}",
+        f"WARC-Target-URI: {url}",
+        "Content-Type: application/http; msgtype=response",
+        f"Content-Length: {len(answer)}",
+    )
+    return "\r\n".join((*fields, "", "")).encode() + answer + b"\r\n\r\n"
