@@ -60,6 +60,8 @@ class Mode(Enum):
     """As regular, but only after comparing every byte: a forged digest loses nothing."""
     FORCE_NEW = "force-new"
     """Look for nothing, store everything."""
+    COPY = "copy"
+    """As regular; another holder's copy, which is also kept where it is hidden from readers."""
 
 
 class RecordType(Enum):

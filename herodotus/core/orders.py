@@ -62,12 +62,17 @@ class RebuildIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remove:
-    """Names are canonical. `is_forgotten` only takes back the note that they are removed."""
+    """Hide these subjects, which are canonical; or erase them at once; or show them again."""
 
-    urls: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
+    subjects: tuple[tuple[str, str], ...]
+    """Kinds and names (`core.removals`)."""
     is_erased: bool = False
     is_forgotten: bool = False
+    is_told: bool = True
+    """The other peers are sent a notice."""
+    reason: str = ""
+    text: str = ""
+    contact: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

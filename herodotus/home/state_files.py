@@ -26,10 +26,12 @@ def read_state_file(
     kind: type[File],
     *,
     newest: int,
+    oldest: int | None = None,
     bytes_max: int,
     hint: str = "restore it from a backup, or remove it",
 ) -> File | None:
-    """None: there is no such file. One that is damaged or of a newer release raises FileSyntaxError."""
+    """None: there is no such file. `oldest` is the first format that is read too, or only the newest is. A file that is
+    damaged or of a newer release raises FileSyntaxError."""
     try:
         with path.open("rb") as file:
             content = file.read(bytes_max)
@@ -43,7 +45,7 @@ def read_state_file(
         raise FileSyntaxError(
             file=str(path), problem=f"is damaged ({str(error)[:100]})", hint=hint
         ) from error
-    if found.format != newest:
+    if not (newest if oldest is None else oldest) <= found.format <= newest:
         problem = f"has format {found.format}, and this release reads {newest}"
         raise FileSyntaxError(file=str(path), problem=problem, hint="upgrade herodotus")
     return found

@@ -12,6 +12,7 @@ from herodotus.core.index_rows import (
     decode_visits,
     family_key,
     time_of,
+    url_of_address,
     url_prefix,
 )
 from herodotus.store.engine import Archive
@@ -19,10 +20,9 @@ from herodotus.store.faces import Around, ContainerFacts
 from herodotus.store.members import scan_members
 from herodotus.store.reader import (
     HISTORY_MAX,
-    Reader,
     Version,
-    addresses,
 )
+from herodotus.store.shown import ShownReader
 from herodotus.store.stored_records import MemberCache, StoredCapture
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
 from herodotus.store.survey import (
@@ -36,11 +36,13 @@ from herodotus.store.survey import (
     tally_key,
 )
 
+_OF_HOSTS = tally_key(Property.HOST, "")
+
 
 class _Entry:
     __slots__ = ("_cache", "_key", "_reader", "_url", "_value")
 
-    def __init__(self, reader: Reader, cache: MemberCache, url: str, key: bytes, value: bytes) -> None:
+    def __init__(self, reader: ShownReader, cache: MemberCache, url: str, key: bytes, value: bytes) -> None:
         self._reader, self._cache = reader, cache
         self._url, self._key, self._value = url, key, value
 
@@ -57,24 +59,24 @@ class ArchiveCatalogue:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._reader = Reader(archive)
+        self._reader = ShownReader(archive)
 
     @property
     def stamp(self) -> int:
-        return self._archive.counters.commits
+        return self._archive.counters.commits + self._archive.removals
 
     # -- one URL ------------------------------------------------------------------------------------------
 
     def around(self, url: str, moment_s: int) -> Around | None:
         # A long history costs four steps, not a walk; nothing is read from the archive's files.
-        index, prefix = self._archive.index, url_prefix(position_of(url))
+        reader, prefix = self._reader, url_prefix(position_of(url))
         end = after(prefix)
-        first = next(index.scan(prefix, end), None)
-        if first is None:
+        first = next(reader.rows(prefix, end), None)
+        if first is None or not reader.shows_url(url):
             return None
         split = prefix + moment_s.to_bytes(4, "big") + b"\xff" * 4
-        before, following = index.last_before(prefix, split), next(index.scan(split, end), None)
-        last = before if following is None else index.last_before(prefix, end)
+        before, following = reader.last_row(prefix, split), next(reader.rows(split, end), None)
+        last = before if following is None else reader.last_row(prefix, end)
         return Around(
             first_s=time_of(first[0]),
             last_s=time_of((last or following or first)[0]),
@@ -83,17 +85,24 @@ class ArchiveCatalogue:
         )
 
     def before_s(self, url: str, time_s: int) -> int | None:
-        key = self._archive.version_at(url, time_s - 1) if time_s else None
+        key = self._version_at(url, time_s - 1) if time_s else None
         return None if key is None else time_of(key)
 
+    def _version_at(self, url: str, time_s: int) -> bytes | None:
+        prefix = url_prefix(position_of(url))
+        found = self._reader.last_row(prefix, prefix + time_s.to_bytes(4, "big") + b"\xff" * 4)
+        return None if found is None or not self._reader.shows_url(url) else found[0]
+
     def last_visit_s(self, url: str, time_s: int) -> int | None:
-        key = self._archive.version_at(url, time_s)
+        key = self._version_at(url, time_s)
         data = None if key is None else self._archive.index.get(family_key(VISITS, key))
         return None if data is None else decode_visits(data).last_s
 
     def digests_at(self, url: str, time_s: int) -> set[bytes]:
         prefix = url_prefix(position_of(url)) + time_s.to_bytes(4, "big")
-        return {key[len(prefix) :] for key, _ in self._archive.index.scan(prefix, after(prefix))}
+        if not self._reader.shows_url(url):
+            return set()
+        return {key[len(prefix) :] for key, _ in self._reader.rows(prefix, after(prefix))}
 
     def newest(self, url: str, not_after_s: int) -> StoredCapture | None:
         return self._reader.newest(url, not_after_s)
@@ -109,23 +118,24 @@ class ArchiveCatalogue:
     # -- many URLs ----------------------------------------------------------------------------------------
 
     def addresses(self, start: bytes, end: bytes) -> Iterator[str]:
-        return addresses(self._archive, start, end)
+        return map(url_of_address, self._reader.address_keys(start, end))
 
     def address_keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
-        return (key for key, _ in self._archive.index.scan(start, end))
+        return self._reader.address_keys(start, end)
 
     def positions(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
         at, stop = CAPTURE + start, after(CAPTURE) if end is None else CAPTURE + end
         # Versions of one URL are not walked through.
-        while at < stop and (first := next(self._archive.index.scan(at, stop), None)) is not None:
+        while at < stop and (first := next(self._reader.rows(at, stop), None)) is not None:
             prefix = first[0][: 1 + KEY_BYTES]
             yield prefix[1:]
             at = after(prefix)
 
     def newest_at(self, position: bytes) -> StoredCapture | None:
         prefix = CAPTURE + position
-        newest = self._archive.index.last_before(prefix, after(prefix))
-        return None if newest is None else self._reader.try_read(*newest)
+        newest = self._reader.last_row(prefix, after(prefix))
+        capture = None if newest is None else self._reader.try_read(*newest)
+        return capture if capture is None or self._reader.shows(capture) else None
 
     # -- as surveyed --------------------------------------------------------------------------------------
 
@@ -138,11 +148,17 @@ class ArchiveCatalogue:
         return ((key[-KEY_BYTES:], decode_span(value)) for key, value in rows)
 
     def tally(self, of: Property, value: str = "") -> Tally:
-        data = self._archive.index.get(tally_key(of, value))
+        data = None if self._hides(of, value) else self._archive.index.get(tally_key(of, value))
         return Tally() if data is None else decode_tally(data)
 
     def tallies(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, Tally]]:
-        return ((key, decode_tally(value)) for key, value in self._archive.index.scan(start, end))
+        for key, value in self._archive.index.scan(start, end):
+            if key[:2] != _OF_HOSTS or not self._hides(Property.HOST, key[2:].decode("utf-8", "replace")):
+                yield key, decode_tally(value)
+
+    def _hides(self, of: Property, value: str) -> bool:
+        """A removed host is named to nobody; sums over many hosts have its captures in them."""
+        return of is Property.HOST and not self._reader.shows_url(f"http://{value}/")
 
     # -- whole files, and all that there is ---------------------------------------------------------------
 
@@ -176,6 +192,11 @@ class ArchiveCatalogue:
             size = log.tail if log.number == number else files.size(number)
         read_at = partial(files.read_at, number)
         return size, scan_members(read_at, start, size, files.dictionary(number))
+
+    def shows_record(self, url: str, digest: str) -> bool:
+        removed = self._archive.removed
+        is_hidden_content = bool(removed.digests) and digest in {one.hex() for one in removed.digests}
+        return not is_hidden_content and not removed.covers(url)
 
     def stream(self, query: Query, cursor: Cursor | None, *, is_whole: bool) -> Stream:
         return Stream(self._archive, query, cursor, is_whole=is_whole)

@@ -41,7 +41,7 @@ from herodotus.core.index_rows import (
     payload_key,
     url_prefix,
 )
-from herodotus.home.removed import NOTHING_REMOVED
+from herodotus.core.removals import NOTHING_REMOVED, Removals
 from herodotus.store.digests import DirectoryDigests
 from herodotus.store.files import Files
 from herodotus.store.index import Index, IndexBatch
@@ -121,8 +121,9 @@ class Archive:
         self._free_bytes = free_bytes
         self.scratch = scratch
         """The folder for sorting on disk; the system's temporary folder if None."""
-        self.removed = NOTHING_REMOVED
-        """Captures of these are never stored, whatever their source."""
+        self._removed = NOTHING_REMOVED
+        self.removals = 0
+        """How often the rules about removed pages changed."""
         self.refusal: str | None = None
         """Why nothing can be stored until the next opening."""
         self._unflushed = 0
@@ -135,6 +136,16 @@ class Archive:
         """How this peer signs the captures that it brings in; only a running peer has its key at hand."""
         self.on_stored: Callable[[Sequence[CaptureId]], None] = lambda ids: None
         """Called with captures that have just become durable, in the thread that committed them: it must be quick."""
+
+    @property
+    def removed(self) -> Removals:
+        """Captures of these are shown to nobody and brought in by nobody here; some are taken from other holders."""
+        return self._removed
+
+    @removed.setter
+    def removed(self, removed: Removals) -> None:
+        self._removed = removed
+        self.removals += 1
 
     # -- storing ------------------------------------------------------------------------------------------
 

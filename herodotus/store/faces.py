@@ -313,6 +313,10 @@ class Catalogue(Protocol):
         FileNotFoundError where it went; MalformedRecordError in the middle where nothing can be read any more."""
         ...
 
+    def shows_record(self, url: str, digest: str) -> bool:
+        """Whether a record of a file may be shown: of such an address, with such a SHA-256 in hexadecimal."""
+        ...
+
     def stream(self, query: Query, cursor: Cursor | None, *, is_whole: bool) -> Stream:
         """In the order of the ring. CursorExpiredError when the index was made again since."""
         ...

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TypeVar
 
 from herodotus.core.bundles import format_foreign_companion
-from herodotus.core.captures import CaptureId, Deposit, deposit_of_record, payload_sha256
+from herodotus.core.captures import CaptureId, Deposit, Mode, deposit_of_record, payload_sha256
 from herodotus.core.disputes import disputed
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import (
@@ -297,7 +297,10 @@ class ArchiveHoldings:
         return await self._read(lambda _archive: unpacked(parcel, bytes_max))
 
     async def take(self, deposit: Deposit) -> Taken:
-        outcome = (await self._store.store(deposit)).outcome
+        stored = await self._store.store(deposit, Mode.COPY)
+        outcome = stored.outcome
+        if outcome is StoreOutcome.DELETED and not self._archive.is_deleted(capture_key(stored.id)):
+            await self._store.decline(stored.id)
         is_disputed = outcome in _NEW and await self._read(lambda archive: _is_disputed(archive, deposit))
         return Taken(outcome, is_disputed)
 

@@ -19,6 +19,7 @@ from herodotus.core.status import StoreStatus
 from herodotus.home.folder import Home
 from herodotus.store.catalogue import ArchiveCatalogue
 from herodotus.store.faces import Catalogue, Holdings
+from herodotus.store.grace import keep_grace
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.performer import perform_in_peer
 from herodotus.store.settings import ArchiveSettings
@@ -135,6 +136,7 @@ class HomeArchive:
                     settled.set()
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(keep_tidy, self.store)
+                        tasks.start_soon(keep_grace, self.store, self._home.state, self._world)
                         if self._is_surveyed:
                             tasks.start_soon(keep_surveyed, self.store)
                         await leave.wait()

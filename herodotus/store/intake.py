@@ -73,7 +73,7 @@ class Intake:
         generation = self.generation
         capture, id_ = deposit.capture, deposit.id
         key = capture_key(id_)
-        if self._archive.is_deleted(key) or self._archive.removed.covers(capture.url):
+        if self._archive.is_deleted(key) or self._is_removed(capture.url, id_.digest, mode):
             return Prepared(
                 id=id_, outcome=StoreOutcome.DELETED, item=None, original=None, generation=generation
             )
@@ -108,6 +108,11 @@ class Intake:
             original=own if found is None and capture.body else None,
             generation=generation,
         )
+
+    def _is_removed(self, url: str, digest: bytes, mode: Mode) -> bool:
+        """Other holders' copies come in while they are only hidden: nothing is lost if the removal is undone."""
+        removed = self._archive.removed
+        return removed.declines(url, digest) if mode is Mode.COPY else removed.covers_capture(url, digest)
 
     def _is_whole(self, id_: CaptureId) -> bool:
         """False when the capture in the index is damaged: then this copy repairs it."""

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import anyio.from_thread
 import anyio.to_thread
+import msgspec
 
 from crawler.core.errors import MalformedUrlError
 from crawler.core.urls import canonical
@@ -34,12 +35,13 @@ from herodotus.core.orders import (
     Statistics,
     Verify,
 )
+from herodotus.core.removals import Subject, subject_of
 from herodotus.core.warc import format_date
 from herodotus.home.durable import storage_failure
-from herodotus.home.removed import forget_removed, note_removed
+from herodotus.home.removed import Rule, Telling, alter, forget_removed, note_removed, removals_in
 from herodotus.store.import_orders import ImportProgress, take_in
 from herodotus.store.reader import Version
-from herodotus.store.removal import RemovalReport, erase, remove_host, remove_pages
+from herodotus.store.removal import RemovalReport, erase_rules, survey_covered
 from herodotus.store.store import DiskStore
 from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Query
@@ -194,23 +196,38 @@ def _verify(store: DiskStore, order: Verify, say: Say) -> Verification:
 
 
 async def _remove(store: DiskStore, order: Remove, say: Say, state: Path | None) -> OrderReport:
-    """Noted before anything is deleted, so that nothing of it comes back meanwhile."""
-    report, unknown = RemovalReport(), list[str]()
+    """The rule comes first: from then on readers are shown nothing of it, and nothing of it comes back meanwhile."""
     if state is None:
         raise ArchiveError("an archive without a home cannot note removals")
+    subjects = [subject_of(*pair) for pair in order.subjects]
     if order.is_forgotten:
-        store.archive.removed, unknown = forget_removed(state, hosts=order.hosts, urls=order.urls)
-        return OrderReport(facts={**asdict(report), "unknown": unknown})
-    now = store.archive.now()
-    store.archive.removed = note_removed(state, hosts=order.hosts, urls=order.urls, now=now)
-    await remove_pages(store, order.urls, report)
-    for host in order.hosts:
-        say(f"{host}: {report.captures} captures deleted")
-        await remove_host(store, host, report)
+        return OrderReport(facts=_show_again(store, subjects, state))
+    telling = Telling(reason=order.reason, text=order.text, contact=order.contact) if order.is_told else None
+    file = note_removed(
+        state,
+        subjects,
+        now=store.archive.now(),
+        becomes="erasing" if order.is_erased else "hidden",
+        telling=telling,
+    )
+    store.archive.removed = removals_in(file)
+    report = RemovalReport()
+    for subject in subjects:
+        await survey_covered(store, subject, report, say)
+        alter(state, [subject], partial(_counted, captures=report.of_subject))
     if order.is_erased:
-        say("rewriting files")
-        await erase(store, report)
-    return OrderReport(facts={**asdict(report), "unknown": unknown})
+        await erase_rules(store, state, subjects, report, say)
+    return OrderReport(facts={**asdict(report), "unknown": []})
+
+
+def _counted(rule: Rule, captures: int) -> Rule:
+    return msgspec.structs.replace(rule, captures=captures)
+
+
+def _show_again(store: DiskStore, subjects: list[Subject], state: Path) -> dict[str, Any]:
+    file, unknown = forget_removed(state, subjects)
+    store.archive.removed = removals_in(file)
+    return {**asdict(RemovalReport()), "unknown": [str(subject) for subject in unknown]}
 
 
 async def _get(store: DiskStore, order: Get) -> OrderReport:

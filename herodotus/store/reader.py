@@ -79,10 +79,15 @@ class Reader:
         end = prefix + not_after_s.to_bytes(4, "big") + b"\xff" * 4
         while (found := self._archive.index.last_before(prefix, end)) is not None:
             capture = self.try_read(*found)
-            if capture is not None and capture.url == url:
+            if capture is not None and capture.url == url and self.shows(capture):
                 return capture
             end = found[0]
         return None
+
+    def shows(self, capture: StoredCapture) -> bool:
+        """Everything is shown here; `ShownReader` is for those who are not shown what was removed."""
+        del capture
+        return True
 
     def history(
         self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
@@ -96,12 +101,15 @@ class Reader:
         """The index entries of a URL's captures, for `version_at`. Equal pairs are always the same version."""
         prefix = url_prefix(position_of(url))
         start, end = prefix + from_s.to_bytes(4, "big"), prefix + to_s.to_bytes(4, "big") + b"\xff" * 4
-        return islice(self._archive.index.scan(start, end), limit)
+        return islice(self.rows(start, end), limit)
+
+    def rows(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return self._archive.index.scan(start, end)
 
     def version_at(self, url: str, key: bytes, value: bytes, cache: MemberCache) -> Version | None:
         """None where it is damaged, gone meanwhile, or of another URL."""
         capture = self.record_at(key, value, cache)
-        if capture is None or capture.url != url:
+        if capture is None or capture.url != url or not self.shows(capture):
             return None
         data = self._archive.index.get(family_key(VISITS, key))
         visits = decode_visits(data) if data is not None else None

@@ -1,26 +1,33 @@
-"""How does everything that an archive has of a page or a host go, and stay away?
+"""What does a removal cover in this archive, and how do the bytes of it go?
 
-The note comes first, and from then on nothing of it is stored again, whatever its source. Then the captures are
-deleted, some at a time, as any others are. Their bytes stay in the files until these are rewritten, which upkeep
-does when a quarter of one is dead, and `erase` at once.
+The rule comes first (`home.removed`), and hides at once. Erasing deletes the covered captures, some at a time, as any
+others are, and then rewrites the files that had them. A rule is `erasing` before the first capture goes and `erased`
+after the last: a peer that is killed between begins again where it was.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
+from pathlib import Path
 
-from crawler.core.errors import MalformedUrlError
-from crawler.core.politeness import OptOutList
-from crawler.core.urls import canonical, host_of
-from herodotus.core.captures import position_of
-from herodotus.core.index_rows import after, url_prefix
+import msgspec
+
+from herodotus.core.captures import CaptureId, position_of
+from herodotus.core.index_rows import BUCKETS, after, url_prefix
+from herodotus.core.orders import Say
+from herodotus.core.removals import Removals, Subject, digest_of, without_scheme
+from herodotus.home.removed import Rule, State, alter, removals_in
 from herodotus.store.engine import Archive
-from herodotus.store.reader import addresses, odd_addresses, site_ranges
+from herodotus.store.reader import Reader, addresses, odd_addresses, site_ranges
 from herodotus.store.sealing import NOTHING
+from herodotus.store.shown import prefix_range
 from herodotus.store.store import READING, DiskStore
 
 VERSIONS_AT_ONCE = 500
 ADDRESSES_AT_ONCE = 1_000
+LISTED_MAX = 10_000
+"""Addresses that a report names."""
 _ANY_DEAD = 1e-9
 
 
@@ -30,58 +37,100 @@ class RemovalReport:
     captures: int = 0
     rewritten: int = 0
     """Files that were replaced by smaller ones, as their bytes were to go at once."""
+    listed: list[tuple[str, int]] = field(default_factory=list)
+    """The first of the addresses, and how many captures each had."""
+    of_subject: int = 0
+    """Captures of the last subject."""
 
 
-async def remove_pages(store: DiskStore, urls: tuple[str, ...], report: RemovalReport) -> None:
-    """In both schemes, as the crawler spells them and as they were given."""
-    for url in urls:
-        for spelling in both_schemes(url):
-            await _delete_all(store, spelling, report)
+def covered(archive: Archive, subject: Subject) -> Iterator[tuple[str, int]]:
+    """The addresses that it covers and that have captures, and how many of these."""
+    if subject.kind == "digest":
+        by_url: dict[str, int] = {}
+        reader = Reader(archive)
+        for bucket in range(BUCKETS):
+            for key, value in reader.entries_of_payload(bucket, digest_of(subject)):
+                capture = reader.record_at(key, value)
+                if capture is not None and capture.id.digest == digest_of(subject):
+                    by_url[capture.url] = by_url.get(capture.url, 0) + 1
+        yield from sorted(by_url.items())
+        return
+    for url in _addresses_of(archive, subject):
+        prefix = url_prefix(position_of(url))
+        count = sum(1 for _ in archive.index.scan(prefix, after(prefix)))
+        if count:
+            yield url, count
 
 
-async def remove_host(store: DiskStore, host: str, report: RemovalReport) -> None:
-    """With all below it."""
-    while True:
-        found = await store.workers.work(lambda: _some_addresses(store.archive, host), READING)
-        before = report.captures
-        for url in found:
-            await _delete_all(store, url, report)
-        if report.captures == before:  # addresses may outlive their last capture
-            return
+def _addresses_of(archive: Archive, subject: Subject) -> Iterator[str]:
+    wanted = Removals.of_subjects([subject])
+    for start, end in _ranges_of(subject):
+        yield from (url for url in addresses(archive, start, end) if wanted.covers(url))
+    # Imported files keep their spelling, which may be any.
+    yield from (url for url in odd_addresses(archive) if wanted.covers(url))
 
 
-def _some_addresses(archive: Archive, host: str) -> list[str]:
-    """The first that have captures."""
-    with_captures = (url for url in _addresses_of(archive, host) if _has_captures(archive, url))
-    return list(islice(with_captures, ADDRESSES_AT_ONCE))
+def _ranges_of(subject: Subject) -> list[tuple[bytes, bytes]]:
+    """Where its addresses are; others may be among them."""
+    if subject.kind == "host":
+        return site_ranges(subject.name)
+    if subject.kind == "prefix":
+        return [prefix_range(subject.name)]
+    # What the crawler takes for the same page may have a port or parameters that say nothing.
+    site, slash, rest = without_scheme(subject.name).partition("/")
+    path = slash + rest.partition("?")[0]
+    starts = [prefix_range(f"http://{site}{port}{path}")[0] for port in ("", ":80", ":443")]
+    return [(start + end, after(start + end)) for start in starts for end in (b"\0", b"?")]
 
 
-def _has_captures(archive: Archive, url: str) -> bool:
-    prefix = url_prefix(position_of(url))
-    return next(archive.index.scan(prefix, after(prefix)), None) is not None
+async def survey_covered(store: DiskStore, subject: Subject, report: RemovalReport, say: Say) -> None:
+    """Count, and list, what it covers; some addresses at a time, since there may be a million."""
+    found = covered(store.archive, subject)
+    report.of_subject = 0
+    while some := await store.workers.work(lambda: list(islice(found, ADDRESSES_AT_ONCE)), READING):
+        report.listed += some[: LISTED_MAX - len(report.listed)]
+        report.addresses += len(some)
+        report.of_subject += sum(count for _, count in some)
+        say(f"{subject}: {report.of_subject} captures")
+    report.captures += report.of_subject
 
 
-def _addresses_of(archive: Archive, host: str) -> Iterator[str]:
-    for start, end in site_ranges(host):
-        yield from addresses(archive, start, end)
-    wanted = OptOutList(frozenset({host}))
-    for url in odd_addresses(archive):  # imported files keep their spelling, which may be any
-        try:
-            is_below = wanted.covers(host_of(canonical(url)))
-        except MalformedUrlError:
-            continue
-        if is_below:
-            yield url
+async def erase_rules(
+    store: DiskStore, state: Path, subjects: Sequence[Subject], report: RemovalReport, say: Say
+) -> None:
+    """Their captures and the bytes of these. Once this began there is no way back."""
+    _become(store, state, subjects, "erasing")
+    for subject in subjects:
+        deleted = 0
+        look = partial(_some_captures, store.archive, subject)
+        while some := await store.workers.work(look, READING):
+            deleted += (gone := await store.delete(some))
+            say(f"{subject}: {deleted} captures deleted")
+            if not gone:
+                break
+    say("rewriting files")
+    await erase(store, report)
+    _become(store, state, subjects, "erased")
 
 
-async def _delete_all(store: DiskStore, url: str, report: RemovalReport) -> None:
-    before = report.captures
-    while versions := await store.history(url, limit=VERSIONS_AT_ONCE):
-        deleted = await store.delete([version.id for version in versions])
-        report.captures += deleted
-        if not deleted:
+def _become(store: DiskStore, state: Path, subjects: Sequence[Subject], becomes: State) -> None:
+    def changed(rule: Rule) -> Rule:
+        return msgspec.structs.replace(rule, state=becomes)
+
+    store.archive.removed = removals_in(alter(state, subjects, changed))
+
+
+def _some_captures(archive: Archive, subject: Subject) -> list[CaptureId]:
+    """The first that are here and can be read."""
+    reader = Reader(archive)
+    if subject.kind == "digest":
+        return reader.of_payload(digest_of(subject))[:VERSIONS_AT_ONCE]
+    found: list[CaptureId] = []
+    for url, _ in covered(archive, subject):
+        found += [version.id for version in reader.history(url, limit=VERSIONS_AT_ONCE)]
+        if len(found) >= VERSIONS_AT_ONCE:
             break
-    report.addresses += report.captures > before
+    return found
 
 
 async def erase(store: DiskStore, report: RemovalReport) -> None:
@@ -93,9 +142,3 @@ async def erase(store: DiskStore, report: RemovalReport) -> None:
         if sealed is NOTHING:
             return
         report.rewritten += sealed.files_before
-
-
-def both_schemes(url: str) -> tuple[str, ...]:
-    spelled = [url, canonical(url)]
-    rests = dict.fromkeys(one.partition("://")[2] for one in spelled)
-    return tuple(f"{scheme}://{rest}" for rest in rests for scheme in ("https", "http"))

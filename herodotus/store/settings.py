@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from herodotus import __version__
 from herodotus.core.charter import Charter
 from herodotus.core.layout import SEGMENT_BYTES_MAX, Compression
+from herodotus.core.removals import DAY_S
 from herodotus.core.settings.sections import Settings
 from herodotus.core.warc import Fields
 from herodotus.home.identity import PeerId, shown_peer_id
@@ -26,6 +27,8 @@ class ArchiveSettings:
     dictionary_bytes: int = 0
     """Of the dictionary that each zstd segment is compressed with, if any: it saves a third where a bucket has many
     pages of few sites, and then `zstd -dc` alone no longer reads the file."""
+    grace_s: float = 30 * 86_400.0
+    """How long the bytes of hidden captures stay."""
     software: Fields = (("software", "Herodotus"),)
     """The fields of warcinfo: the program and the peer."""
 
@@ -47,5 +50,6 @@ def archive_settings(
         archive_bytes_max=disk.archive_bytes_max,
         codec=Compression[files.codec.upper()],
         dictionary_bytes=files.dictionary_kb * 1_000,
+        grace_s=settings.removals.grace_days * DAY_S,
         software=tuple((name, " ".join(value.split())) for name, value in said),
     )

@@ -28,10 +28,11 @@ from herodotus.store.committer import (
 from herodotus.store.deletion import count_outdated, delete, expunge, outdated
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake, Prepared, StoreOutcome
-from herodotus.store.log import Item, NewVisits
-from herodotus.store.reader import HISTORY_MAX, Reader, Version
+from herodotus.store.log import Item, NewTombstones, NewVisits
+from herodotus.store.reader import HISTORY_MAX, Version
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import DEAD_MIN, Pace, Sealed, compact, seal
+from herodotus.store.shown import ShownReader
 from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Cursor, Query, Stream
 from herodotus.store.throttle import Throttle
@@ -94,7 +95,7 @@ class DiskStore:
         self.workers = workers
         self._bell = current_bell(workers)
         self.intake = intake
-        self._reader = Reader(archive)
+        self._reader = ShownReader(archive)
         self._committer = committer
         self._closing = Event()
         self.acknowledge: Acknowledge = at_once
@@ -130,6 +131,10 @@ class DiskStore:
         if len(deposit.capture.body) <= INLINE_BYTES_MAX and mode is not Mode.COMPARE:
             return self.intake.prepare(deposit, mode)
         return await self._in_thread(lambda: self.intake.prepare(deposit, mode))
+
+    async def decline(self, id_: CaptureId) -> None:
+        """Note durably that this capture, which is not here, is not wanted: other holders then stop offering it."""
+        await self._commit(NewTombstones(ids=(id_,)), None)
 
     async def note_visits(self, visits: Sequence[Visit]) -> None:
         if visits:

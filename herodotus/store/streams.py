@@ -31,10 +31,11 @@ from herodotus.core.index_rows import (
     decode_entry,
     stretch,
     time_of,
+    url_of_address,
     url_prefix,
 )
 from herodotus.store.engine import Archive
-from herodotus.store.reader import Reader, addresses
+from herodotus.store.shown import ShownReader
 from herodotus.store.stored_records import MemberCache, StoredCapture
 
 RING_BATCH = 512
@@ -109,9 +110,10 @@ class _Walk:
     """How streams read: `is_whole` also gives the records that belong to a capture. They are parsed and checked, and a
     capture whose companions are damaged is passed over."""
 
-    def __init__(self, archive: Archive, cache: MemberCache, *, is_whole: bool) -> None:
+    def __init__(self, archive: Archive, cache: MemberCache, *, is_whole: bool, hides: bool = True) -> None:
         self._archive = archive
-        self._reader = Reader(archive)
+        self._reader = ShownReader(archive)
+        self._hides = hides
         self._cache = cache
         self._is_whole = is_whole
         self.skipped = 0
@@ -134,7 +136,7 @@ class _Walk:
                 self._archive.note_damage(capture.place.file, capture.place.offset, str(error))
             self.skipped += 1
             return None
-        return capture
+        return capture if capture is None or not self._hides or self._reader.shows(capture) else None
 
 
 class Stream(_Walk):
@@ -148,9 +150,11 @@ class Stream(_Walk):
         *,
         is_whole: bool = False,
         arrived_from: int = 0,
+        hides: bool = True,
     ) -> None:
-        """`arrived_from` leaves out earlier arrivals."""
-        super().__init__(archive, MemberCache(archive.files, reads_ahead=True), is_whole=is_whole)
+        """`arrived_from` leaves out earlier arrivals; without `hides` it also gives what was removed."""
+        cache = MemberCache(archive.files, reads_ahead=True)
+        super().__init__(archive, cache, is_whole=is_whole, hides=hides)
         self._query = query
         self._arrived_from = arrived_from
         begun = cursor or Cursor(incarnation=archive.incarnation, boundary=self._arrived())
@@ -286,7 +290,8 @@ class HostStream(_Walk):
         for start, end in self._ranges:
             if begun is not None and end <= begun.address:
                 continue
-            for url in addresses(self._archive, start if begun is None else max(start, begun.address), end):
+            low = start if begun is None else max(start, begun.address)
+            for url in map(url_of_address, self._reader.address_keys(low, end)):
                 is_there = is_there or (begun is not None and _is_reached(begun, url))
                 if is_there:
                     yield url

@@ -224,7 +224,8 @@ class ArchiveSurvey:
         is_last = state.slice + 1 == SLICES
         query = Query(key_from=bytes((state.slice,)), key_to=None if is_last else bytes((state.slice + 1,)))
         cursor = Cursor(incarnation=self._archive.incarnation, boundary=state.until, key=state.key)
-        return Stream(self._archive, query, cursor, arrived_from=state.done)
+        # What is hidden is counted too, as it may be shown again; readers are not told of it.
+        return Stream(self._archive, query, cursor, arrived_from=state.done, hides=False)
 
     def _write(self, found: _Found, state: _State) -> None:
         index, batch = self._archive.index, IndexBatch()

@@ -24,7 +24,7 @@ from herodotus.store.intake import compress_bundle
 from herodotus.store.log import format_warcinfo
 from herodotus.store.members import gzip_member
 from herodotus.store.notes import all_visits
-from herodotus.store.reader import Reader
+from herodotus.store.shown import ShownReader
 from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Query, Stream
 
@@ -134,6 +134,8 @@ class _Export:
         self.report.skipped += stream.skipped
 
     def _is_wanted(self, url: str) -> bool:
+        if self._archive.removed.covers(url):
+            return False
         return self._url_pattern is None or fnmatchcase(url, self._url_pattern)
 
     # -- how it is written --------------------------------------------------------------------------------
@@ -175,7 +177,7 @@ class _Export:
         could not see the page."""
         if not self._query.from_s:
             return None
-        found = Reader(self._archive).newest(visit.url, self._query.from_s - 1)
+        found = ShownReader(self._archive).newest(visit.url, self._query.from_s - 1)
         if found is None or not self._query.fits(found):
             return None
         self.write_capture(found)

@@ -37,3 +37,8 @@ def altered(deposit: Deposit, **fields: Any) -> Deposit:
 
 async def delete_url(store: DiskStore, url: str) -> int:
     return await store.delete([version.id for version in await store.history(url)])
+
+
+def payload_digest(body: bytes) -> str:
+    """As people write it."""
+    return f"sha256:{payload_digests(body)[0].hex()}"

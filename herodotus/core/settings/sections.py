@@ -254,6 +254,16 @@ class ArchiveFilesSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalsSettings:
+    """What happens to removed pages, and to the notices of other peers that removed some."""
+
+    grace_days: float = number(0, 3_650, "days").setting(
+        30.0,
+        "how long the bytes of a removed page stay hidden, and can be shown again, before they are erased",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleSettings:
     """How the daemon stops."""
 
@@ -289,6 +299,7 @@ class Settings:
     links: LinksSettings = field(default_factory=LinksSettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     archive: ArchiveFilesSettings = field(default_factory=ArchiveFilesSettings)
+    removals: RemovalsSettings = field(default_factory=RemovalsSettings)
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     log: LogSettings = field(default_factory=LogSettings)
 

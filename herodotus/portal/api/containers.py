@@ -1,6 +1,6 @@
 """What is asked about the archive's files: which there are, and what is in one of them, record by record."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from herodotus.core.errors import MalformedRecordError
-from herodotus.core.warc import WarcRecord, split_record
+from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, split_record
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, GoneError, NotHereError, Token
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
@@ -20,6 +20,7 @@ from herodotus.store import Catalogue, ContainerFacts
 CONTENT_BYTES_MAX = 16 * 1024 * 1024
 """Unpacked for one answer, and the member after it."""
 FIELD_CHARS_MAX = 2_048
+Shows = Callable[[str, str], bool]
 
 Number = Annotated[int, Meta(ge=1, le=2**32 - 1, description="of the file, as in its name")]
 
@@ -133,7 +134,7 @@ def _shown(facts: ContainerFacts) -> Container:
 def _contents(catalogue: Catalogue, number: int, start: int, limit: int) -> Contents:
     try:
         size, members = catalogue.contents(number, start)
-        return _read(members, number, start, size, limit)
+        return _read(members, number, start, size, limit, catalogue.shows_record)
     except (KeyError, FileNotFoundError) as error:
         if start:
             raise GoneError(
@@ -143,13 +144,18 @@ def _contents(catalogue: Catalogue, number: int, start: int, limit: int) -> Cont
 
 
 def _read(
-    members: Iterator[tuple[int, int, bytes]], number: int, start: int, size: int, limit: int
+    members: Iterator[tuple[int, int, bytes]],
+    number: int,
+    start: int,
+    size: int,
+    limit: int,
+    shows: Shows,
 ) -> Contents:
     records: list[ContainedRecord] = []
     at, unpacked, damaged_at = start, 0, None
     try:
         for offset, length, content in members:
-            records += _records_of(content, offset, length)
+            records += _records_of(content, offset, length, shows)
             at, unpacked = offset + length, unpacked + len(content)
             if len(records) >= limit or unpacked >= CONTENT_BYTES_MAX:
                 break
@@ -161,11 +167,12 @@ def _read(
     return Contents(number=number, records=tuple(records), damaged_at=damaged_at, next=following)
 
 
-def _records_of(content: bytes, offset: int, length: int) -> list[ContainedRecord]:
+def _records_of(content: bytes, offset: int, length: int, shows: Shows) -> list[ContainedRecord]:
     found, skip = [], 0
     while skip < len(content):
         record, following = split_record(content, skip)
-        found.append(_record(record, offset, length, skip))
+        if shows(record.url or "", (record.get(PAYLOAD_SHA256) or "").removeprefix("sha256:")):
+            found.append(_record(record, offset, length, skip))
         skip = following
     return found
 

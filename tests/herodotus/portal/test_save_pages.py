@@ -11,11 +11,11 @@ from crawler.core.politeness import HostSteward
 from crawler.steward import LocalSteward
 from herodotus.core.charter import TEST_CHARTER, Charter
 from herodotus.core.errors import UnusableArchiveError
+from herodotus.core.removals import Removals
 from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.core.settings.sections import CrawlSettings, Settings
 from herodotus.crawl.gear import ROBOT, lookout_of, standing_order
 from herodotus.crawl.page_saves import HomeSaves
-from herodotus.home.removed import Removals
 from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.other_holders import RELAYED

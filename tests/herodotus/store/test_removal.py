@@ -11,13 +11,20 @@ import zstandard
 
 from crawler.core.scope import CrawlScope
 from herodotus.core.errors import FileSyntaxError
-from herodotus.home.removed import (
+from herodotus.core.removals import (
     NOTHING_REMOVED,
+    MalformedSubjectError,
     Removals,
+    Subject,
+    subject_of,
+)
+from herodotus.home.removed import (
+    Telling,
     TooManyRemoved,
     forget_removed,
     note_removed,
     read_removed,
+    removals_in,
     removals_of,
 )
 from herodotus.home.seeds import seeds_of
@@ -91,34 +98,100 @@ def test_a_host_covers_all_below_it_and_a_page_both_schemes_in_every_spelling() 
     assert not NOTHING_REMOVED.covers("http://example.org/")
 
 
-def test_the_note_is_kept_with_its_dates_and_taken_back(tmp_path: Path) -> None:
-    note_removed(tmp_path, hosts=["example.org"], urls=[], now=1_795_000_000)
-    again = note_removed(tmp_path, hosts=["example.org"], urls=["https://a.example/x"], now=1_795_000_009)
-    assert (tmp_path / "removed.json").read_bytes() == (
-        b'{"format":1,"hosts":[{"name":"example.org","removed":1795000000}],'
-        b'"urls":[{"name":"https://a.example/x","removed":1795000009}]}'
+def subjects(*pairs: tuple[str, str]) -> list[Subject]:
+    return [subject_of(*pair) for pair in pairs]
+
+
+def test_a_prefix_covers_what_begins_so_and_a_digest_its_content_anywhere() -> None:
+    removals = Removals.of_subjects(subjects(("prefix", "https://a.example/x/"), ("digest", "AB" * 32)))
+    covered = ("http://a.example/x/", "https://A.example/x/y?z=1")
+    assert [removals.covers(url) for url in covered] == [True] * 2
+    others = (
+        "http://a.example/x",
+        "http://a.example/y/x/",
+        "http://b.a.example/x/",
+        "http://a.example:81/x/",
     )
-    assert (tmp_path / "removed.json").stat().st_mode & 0o777 == 0o600
-    assert removals_of(tmp_path) == again
-    after, unknown = forget_removed(tmp_path, hosts=["b.example"], urls=["http://a.example/x"])
-    assert (after, unknown) == (Removals.of(hosts=["example.org"], urls=[]), ["b.example"])
+    assert [removals.covers(url) for url in others] == [False] * 4
+    assert removals.covers_capture("http://b.example/", b"\xab" * 32)
+    assert not removals.covers_capture("http://b.example/", b"\xac" * 32)
+    assert not removals.declines("http://a.example/x/", bytes(32))
 
 
 @pytest.mark.parametrize(
-    "content", [b"{", b'{"format":1,"hosts":[{"name":"a b","removed":1}]}', b'{"format":2}', b"\xff"]
+    ("kind", "name"),
+    [
+        ("host", "http://a.example/"),
+        ("host", "a b"),
+        ("host", ""),
+        ("url", "http://[/"),
+        ("url", "http://a.example/" + "x" * 2_001),
+        ("prefix", "http://a.example/?x"),
+        ("digest", "ab" * 31),
+        ("site", "a.example"),
+    ],
+)
+def test_what_names_nothing_is_no_subject(kind: str, name: str) -> None:
+    with pytest.raises(MalformedSubjectError):
+        subject_of(kind, name)
+
+
+def test_the_note_is_kept_with_its_dates_and_taken_back(tmp_path: Path) -> None:
+    host, page_ = subjects(("host", "example.org"), ("url", "https://a.example/x"))
+    note_removed(tmp_path, [host], now=1_795_000_000)
+    again = note_removed(tmp_path, [host, page_], now=1_795_000_009, telling=Telling(reason="legal"))
+    assert (tmp_path / "removed.json").read_bytes() == (
+        b'{"format":2,"lived_s":9.0,"seen_s":1795000009,"rules":['
+        b'{"kind":"host","name":"example.org","removed":1795000000,"at_s":0.0},'
+        b'{"kind":"url","name":"https://a.example/x","removed":1795000009,"at_s":9.0,'
+        b'"telling":{"reason":"legal"}}]}'
+    )
+    assert (tmp_path / "removed.json").stat().st_mode & 0o777 == 0o600
+    assert removals_of(tmp_path) == removals_in(again)
+    after, unknown = forget_removed(tmp_path, subjects(("host", "b.example"), ("url", "http://a.example/x")))
+    assert [rule.subject for rule in after.rules] == [host, page_]
+    assert unknown == subjects(("host", "b.example"), ("url", "http://a.example/x"))
+    after, unknown = forget_removed(tmp_path, [page_])
+    assert ([rule.subject for rule in after.rules], unknown) == ([host], [])
+
+
+def test_a_note_of_an_earlier_release_says_what_was_erased(tmp_path: Path) -> None:
+    (tmp_path / "removed.json").write_bytes(
+        b'{"format":1,"hosts":[{"name":"example.org","removed":1795000000}],'
+        b'"urls":[{"name":"https://a.example/x","removed":1795000009}]}'
+    )
+    found = removals_of(tmp_path)
+    for url in ("http://www.example.org/", "http://a.example/x"):
+        assert found.covers(url)
+        assert found.declines(url, bytes(32))
+    note_removed(tmp_path, subjects(("host", "example.org"), ("host", "c.example")), now=1_795_000_010)
+    states = {rule.name: rule.state for rule in read_removed(tmp_path).rules}
+    assert states == {"example.org": "erased", "https://a.example/x": "erased", "c.example": "hidden"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b'{"format":1,"hosts":[{"name":"a b","removed":1}]}',
+        b'{"format":2,"rules":[{"kind":"host","name":"A.example","removed":1}]}',
+        b'{"format":2,"rules":[{"kind":"host","name":"a.example","removed":1,"state":"gone"}]}',
+        b'{"format":3}',
+        b"\xff",
+    ],
 )
 def test_a_note_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "removed.json").write_bytes(content)
-    with pytest.raises(FileSyntaxError, match=r"removed\.json (is damaged|has format 2)"):
+    with pytest.raises(FileSyntaxError, match=r"removed\.json (is damaged|has format 3)"):
         removals_of(tmp_path)
 
 
 def test_the_note_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("herodotus.home.removed.REMOVED_MAX", 2)
-    note_removed(tmp_path, hosts=["a.example", "b.example"], urls=[], now=1)
+    note_removed(tmp_path, subjects(("host", "a.example"), ("host", "b.example")), now=1)
     with pytest.raises(TooManyRemoved, match="remove whole hosts"):
-        note_removed(tmp_path, hosts=[], urls=["https://c.example/"], now=1)
-    assert len(read_removed(tmp_path).hosts) == 2
+        note_removed(tmp_path, subjects(("url", "https://c.example/")), now=1)
+    assert len(read_removed(tmp_path).rules) == 2
 
 
 def test_a_crawl_takes_no_link_that_was_removed() -> None:
@@ -171,11 +244,11 @@ def test_a_host_goes_with_all_below_it_whatever_brings_it_back(home: Path, tmp_p
 @pytest.mark.parametrize("is_sealed", [False, True])
 def test_erasing_takes_the_bytes_from_the_disk(home: Path, is_sealed: bool) -> None:
     if is_sealed:  # what was sealed before takes another way than what is in the log
-        called("remove", "--home", home, "--erase", "http://nobody.example/")
+        called("remove", "--home", home, "--erase", "--yes", "http://nobody.example/")
         assert not list((home / "archive" / "log").glob("0*1.warc.gz"))
     unpacked = [_unpacked(file) for file in _files(home)]
     assert sum(body.count(SECRET) for body in unpacked) >= 5
-    gone = called("remove", "--home", home, "--host", "example.org", "--erase", "--json")
+    gone = called("remove", "--home", home, "--host", "example.org", "--erase", "--yes", "--json")
     assert (gone.code, gone.json["rewritten"] > 0) == (0, True), gone.err
     assert sum(_unpacked(file).count(SECRET) for file in _files(home)) == 0
     assert there(home) == {"http://example.organic/", "http://other.example/"}
@@ -209,7 +282,7 @@ def test_a_running_peer_removes_and_keeps_away(home: Path, file: Path) -> None:
         for _ in range(2):  # the second answer is one that is kept
             with urllib.request.urlopen(shown, timeout=WAIT_S) as answer:
                 assert SECRET in answer.read()
-        gone = called("remove", "--home", home, "--host", "example.org", "--erase", "--json")
+        gone = called("remove", "--home", home, "--host", "example.org", "--erase", "--yes", "--json")
         assert gone.code == 0, gone.err
         assert gone.json["captures"] == 11
         with pytest.raises(urllib.error.HTTPError, match="404"):
