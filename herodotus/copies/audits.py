@@ -5,8 +5,9 @@ confirmed is named; a content that we have not is fetched, and then both are kep
 
 What of ours was found damaged, and which peer gives it to us again? Each look costs nothing until something is.
 
-Whatever reads a record notes where it is damaged: a reader's visit, a poll, `verify`. The captures that lie there are
-fetched from other holders like any that are missing; the archive takes a whole copy in place of a broken one.
+Whatever reads a record notes where it is damaged: a reader's visit, a poll, `verify`, the slow scrub. The captures that
+lie there, and those whose bytes are in quarantine, are fetched from other holders like any that are missing; the
+archive takes a whole copy in place of a broken one.
 """
 
 import logging
@@ -160,6 +161,9 @@ BROKEN_MAX = 10_000
 """Captures under repair; the rest follows when these are whole."""
 SCAN_S = 600.0
 """The whole index is read for newly noted damage at most so often."""
+ASK_AGAIN_S, ASK_AGAIN_S_MAX = 600.0, 86_400.0
+"""What nobody could mend is asked for again after so long, then after twice as long, and so on: a copy elsewhere may be
+no better than ours."""
 
 
 class Repairs:
@@ -170,6 +174,10 @@ class Repairs:
         self._scan_at = 0.0
         """Not again before."""
         self._broken: set[bytes] = set()
+        self._asked: dict[bytes, tuple[float, float]] = {}
+        """When each is asked for again, and how long that was."""
+        self.without_source = 0
+        """Damaged captures that no peer that answers is known to have."""
 
     def __len__(self) -> int:
         return len(self._broken)
@@ -184,10 +192,21 @@ class Repairs:
             self._scan_at = now + SCAN_S
         self._broken = set(broken)
         self._parts.counts.repaired += len(known - self._broken)
-        view = self._parts.view
+        self._asked = {key: self._asked[key] for key in self._asked.keys() & self._broken}
+        self.without_source = 0
         for key in broken:
-            for peer in view.holders(key[1:]):
-                is_there = peer != view.me and peer not in view.absent
-                if is_there and self._parts.ledger.is_held(peer, key[1:]):
-                    self._parts.wanted.add([member_of(key)], peer)
+            sources = self._sources(key)
+            self.without_source += not sources
+            due, waited = self._asked.get(key, (now, ASK_AGAIN_S / 2))
+            if not sources or now < due:
+                continue
+            wait = min(2 * waited, ASK_AGAIN_S_MAX)
+            self._asked[key] = now + wait, wait
+            for peer in sources:
+                self._parts.wanted.add([member_of(key)], peer)
         return bool(broken)
+
+    def _sources(self, key: bytes) -> list[PeerKey]:
+        view, ledger = self._parts.view, self._parts.ledger
+        others = [peer for peer in view.holders(key[1:]) if peer != view.me and peer not in view.absent]
+        return [peer for peer in others if ledger.is_held(peer, key[1:])]

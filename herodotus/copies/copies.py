@@ -319,6 +319,7 @@ class Copies:
             too_few_bytes=round(too_few * capture_bytes),
             under_repair=len(self._repairs),
             declined=self._too_few(counts_declined=False) - too_few,
+            without_source=self._repairs.without_source,
             pushed=counts.pushed,
             pulled=counts.pulled,
             received=counts.received,

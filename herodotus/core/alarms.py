@@ -6,7 +6,7 @@ alarms.
 
 from collections.abc import Iterator
 
-from herodotus.core.status import PeerStatus
+from herodotus.core.status import PeerStatus, StoreStatus
 
 ALONE_S = 3_600
 """A peer that has known no other for so long will hardly find one by itself."""
@@ -22,7 +22,12 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
     if store.problem is not None:
         yield store.problem
     if store.damaged:
-        yield f"{store.damaged:,} damaged records were found: check the disk, stop the peer, and run `herodotus verify`"
+        yield (
+            f"{store.damaged:,} damaged records were found since the start: check the disk. What other holders have"
+            " comes back by itself; `herodotus verify` says what is left"
+        )
+    if store.quarantined:
+        yield _quarantine(store, copying.without_source)
     if crawl.problem is not None:
         yield f"The crawl: {crawl.problem}"
     if copying.suspects:
@@ -47,3 +52,14 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
     used = budget.month_up_bytes + budget.month_down_bytes
     if budget.month_bytes_max and used >= budget.month_bytes_max:
         yield "This month's volume is used up: the peer crawls and copies nothing until next month"
+
+
+def _quarantine(store: StoreStatus, without_source: int) -> str:
+    urls = f" ({', '.join(store.quarantined_urls)})" if store.quarantined_urls else ""
+    held = f"Quarantine holds {store.quarantined:,} captures that this disk could not read{urls}"
+    if without_source:
+        return (
+            f"{held}, and of {without_source:,} no peer that answers is known to have a copy: keep"
+            " `archive/quarantine`, check the disk, and import the pages again if you have them elsewhere"
+        )
+    return f"{held}: they wait for other holders. Check the disk"

@@ -198,6 +198,12 @@ class StoreStatus:
     files: int = 0
     stored: int = 0
     damaged: int = 0
+    quarantined: int = 0
+    """Captures that this disk could not read any more, whose damaged bytes are kept until they are whole again."""
+    quarantined_urls: tuple[str, ...] = ()
+    quarantine_bytes: int = 0
+    scrubbed_share: float = 0.0
+    """Of the files, so much was read in the present round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +265,8 @@ class CopiesStatus:
     repaired: int = 0
     """Damaged ones that were fetched again."""
     under_repair: int = 0
+    without_source: int = 0
+    """Of those, the captures that no peer that answers is known to have."""
     too_few: int = 0
     """Captures that fewer peers are known to have than should."""
     too_few_bytes: int = 0

@@ -55,6 +55,17 @@ METRICS = (
     MetricRow("store_files", "WARC files of the archive.", lambda s, _: s.store.files),
     MetricRow("store_stored_total", "Captures and visits that were stored.", lambda s, _: s.store.stored),
     MetricRow("store_damaged_total", "Records that were found damaged.", lambda s, _: s.store.damaged),
+    MetricRow(
+        "store_quarantined",
+        "Damaged captures in quarantine that are not whole again.",
+        lambda s, _: s.store.quarantined,
+    ),
+    MetricRow("store_quarantine_bytes", "Bytes in quarantine.", lambda s, _: s.store.quarantine_bytes),
+    MetricRow(
+        "store_scrubbed_share",
+        "Of the archive's files, the share that was read in this round of scrubbing.",
+        lambda s, _: s.store.scrubbed_share,
+    ),
     MetricRow("store_is_open", "1 if the archive can be read.", lambda s, _: s.store.state == "open"),
     MetricRow("store_refuses", "1 if nothing can be stored.", lambda s, _: s.store.problem is not None),
     MetricRow("ring_members", "Members that this peer knows.", lambda s, _: s.ring.members),

@@ -56,6 +56,7 @@ from herodotus.store.log import (
     rewrites,
     waves,
 )
+from herodotus.store.quarantine import Quarantine
 from herodotus.store.settings import ArchiveSettings
 
 logger = logging.getLogger(__name__)
@@ -111,6 +112,11 @@ class Archive:
         self.counters = StoreCounters()
         self.damage: dict[tuple[str, int], Damage] = {}
         """Captures found broken, to be fetched from another copy."""
+        self.rotten: set[int] = set()
+        """Files of which some members are damaged: to be written again without them."""
+        self.quarantine = Quarantine(files)
+        self.scrubbed_share = 0.0
+        """Of the files, so much was read by the present round of scrubbing."""
         self.digest_of = digest_of
         self.lock = RLock()
         """Held while the log, the catalogue or the index change together."""
@@ -136,6 +142,8 @@ class Archive:
         """How this peer signs the captures that it brings in; only a running peer has its key at hand."""
         self.on_stored: Callable[[Sequence[CaptureId]], None] = lambda ids: None
         """Called with captures that have just become durable, in the thread that committed them: it must be quick."""
+        self.on_gone: Callable[[], None] = lambda: None
+        """Called when captures left the index that new ones may be about to refer to."""
 
     @property
     def removed(self) -> Removals:
@@ -397,13 +405,20 @@ class Archive:
 
     # -- damage, closing ----------------------------------------------------------------------------------
 
-    def note_damage(self, file: int, offset: int, reason: str) -> None:
+    def note_damage(self, file: int, offset: int, reason: str, *, is_rotten: bool = True) -> None:
+        """Not rotten: the member is whole, and what it refers to is not."""
+        if is_rotten:
+            self.rotten.add(file)
         path = self.files.path(file)
         if (path, offset) not in self.damage:
             logger.warning("damaged record path=%s offset=%d reason=%s", path, offset, reason)
             if len(self.damage) < DAMAGE_MAX:  # beyond, nobody knows which were counted
                 self.counters.damaged += 1
                 self.damage[path, offset] = Damage(path=path, offset=offset, reason=reason)
+
+    def rotten_files(self) -> frozenset[int]:
+        """Of those that sealing and compaction may take."""
+        return frozenset(self.rotten) & self.files.catalogue.keys() - self.files.unreadable
 
     def close(self) -> None:
         with self.lock:

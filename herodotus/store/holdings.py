@@ -9,6 +9,8 @@ the log it is copied byte by byte. A capture that shares a frame with others, or
 body, is assembled. No parcel is trusted: `unpacked` checks every digest.
 """
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -21,6 +23,7 @@ from herodotus.core.index_rows import (
     CAPTURE,
     TOMBSTONE,
     VISITS,
+    FilePlace,
     RowKind,
     after,
     capture_key,
@@ -361,16 +364,29 @@ def _broken(archive: Archive, noted: int, known: Iterable[bytes], *, may_scan: b
         entries = ((key, archive.index.get(key)) for key in sorted(known))
     else:
         entries = ((key, value) for key, value in archive.index.scan(CAPTURE, after(CAPTURE)))
-    broken: list[bytes] = []
+    # What lies in quarantine has no row to be found by.
+    broken = list(dict.fromkeys(islice(archive.quarantine.keys(), most)))
+    damage = _Damage(archive)
     for key, value in entries:
-        if value is not None and _is_at_damage(archive, value):
-            broken.append(key)
+        if value is not None and damage.is_in(decode_entry(value).place):
             if len(broken) >= most:
                 return Broken(noted, broken, is_scan)
+            broken.append(key)
     return Broken(count if is_scan else noted, broken, is_scan)
 
 
-def _is_at_damage(archive: Archive, value: bytes) -> bool:
-    place = decode_entry(value).place
-    located = archive.files.catalogue.get(place.file)
-    return located is not None and (archive.files.path(place.file), place.offset) in archive.damage
+class _Damage:
+    """Where members were found damaged: a capture's own, or one beside it."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._offsets: defaultdict[str, list[int]] = defaultdict(list)
+        for path, offset in sorted(archive.damage):
+            self._offsets[path].append(offset)
+
+    def is_in(self, place: FilePlace) -> bool:
+        if place.file not in self._archive.files.catalogue or not self._offsets:
+            return False
+        offsets = self._offsets.get(self._archive.files.path(place.file), [])
+        at = bisect_left(offsets, place.offset)
+        return at < len(offsets) and offsets[at] < place.end

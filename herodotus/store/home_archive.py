@@ -22,6 +22,7 @@ from herodotus.store.faces import Catalogue, Holdings
 from herodotus.store.grace import keep_grace
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.performer import perform_in_peer
+from herodotus.store.scrub import keep_scrubbed
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import Storage, archive_at
 from herodotus.store.store import OPENING, ArchiveStatistics, DiskStore, open_store, statistics_of
@@ -137,6 +138,7 @@ class HomeArchive:
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(keep_tidy, self.store)
                         tasks.start_soon(keep_grace, self.store, self._home.state, self._world)
+                        tasks.start_soon(keep_scrubbed, self.store)
                         if self._is_surveyed:
                             tasks.start_soon(keep_surveyed, self.store)
                         await leave.wait()
@@ -174,6 +176,10 @@ class HomeArchive:
             files=counted.files,
             stored=counted.stored,
             damaged=counted.damaged,
+            quarantined=counted.quarantined,
+            quarantined_urls=counted.quarantined_urls,
+            quarantine_bytes=counted.quarantine_bytes,
+            scrubbed_share=store.archive.scrubbed_share,
         )
 
 

@@ -18,7 +18,9 @@ from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import RowKind, bucket_of, capture_key, decode_entry
 from herodotus.store.engine import Archive
 from herodotus.store.log import NewCapture
+from herodotus.store.losses import is_newer
 from herodotus.store.members import gzip_quickly, gzip_stored
+from herodotus.store.quarantine import Lost, Quarantined
 from herodotus.store.reader import Reader
 
 RECENT_MAX = 65_536  # originals, some 400 bytes each
@@ -65,6 +67,7 @@ class Intake:
         self._leaving: frozenset[CaptureId] = frozenset()
         self._lock = Lock()
         self.generation = 0
+        archive.on_gone = self.forget
 
     def prepare(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Prepared:
         """Decide and compress; nothing is written yet. Costs no disk access for most captures."""
@@ -78,7 +81,8 @@ class Intake:
                 id=id_, outcome=StoreOutcome.DELETED, item=None, original=None, generation=generation
             )
         known = self._archive.index.get(key)
-        if known is not None and self._is_whole(id_):
+        lost = self._archive.quarantine.lost(key)
+        if known is not None and self._is_whole(id_) and not self._completes(deposit, known, lost):
             return Prepared(
                 id=id_, outcome=StoreOutcome.KNOWN, item=None, original=None, generation=generation
             )
@@ -91,7 +95,11 @@ class Intake:
             kind=RowKind.BODY if found is None else RowKind.REVISIT,
             members=compress_bundle(deposit, found, record_id),
             url="" if found is not None and found.url == capture.url else capture.url,
-            arrival=None if known is None else decode_entry(known).arrival,
+            arrival=decode_entry(known).arrival
+            if known is not None
+            else None
+            if lost is None
+            else lost[1].arrival,
         )
         assert found is None or found.digest == id_.digest, "a revisit says that the bytes are the same"
         own = Original(
@@ -118,11 +126,19 @@ class Intake:
         """False when the capture in the index is damaged: then this copy repairs it."""
         try:
             capture = self._reader.read(id_)
+            if capture is not None:
+                capture.parts()
         except DamagedRecordError:
             return False
         if capture is None and self._reader.find(id_) is not None:
             raise MalformedRecordError("another capture of that URL and second begins with the same digest")
         return True
+
+    def _completes(self, deposit: Deposit, known: bytes, lost: tuple[Quarantined, Lost] | None) -> bool:
+        """A record beside ours went into quarantine, and this copy has it."""
+        if lost is None or not lost[1].records or is_newer(self._archive, decode_entry(known).place, lost[0]):
+            return False
+        return len(format_bundle(deposit, None)) >= lost[1].records
 
     def _find_original(self, deposit: Deposit, mode: Mode, generation: int) -> Original | None:
         capture, bucket = deposit.capture, bucket_of(deposit.key)

@@ -87,8 +87,8 @@ class SortedNotes:
         self._files = files
         self._pace = pace
         self._lines = SortedLines(archive.scratch or Path(tempfile.gettempdir()))
-        self.skipped = 0
-        """Notes that were damaged, and stay behind."""
+        self.damaged: list[tuple[int, int]] = []
+        """File and offset of notes that could not be read, and stay behind."""
 
     def __enter__(self) -> Self:
         with ExitStack() as on_failure:
@@ -96,7 +96,11 @@ class SortedNotes:
             for file, offset in note_places(self._archive):
                 if file in self._files:
                     self._pace(0)
-                    self._take(note_at(self._archive, file, offset))
+                    note = note_at(self._archive, file, offset)
+                    if note is None:
+                        self.damaged.append((file, offset))
+                    else:
+                        self._take(note)
             on_failure.pop_all()
         self._sorted = without_repeats(iter(self._lines))
         self._next = next(self._sorted, None)
@@ -105,10 +109,11 @@ class SortedNotes:
     def __exit__(self, *_: object) -> None:
         self._lines.__exit__()
 
-    def _take(self, note: Note | None) -> None:
-        if note is None:
-            self.skipped += 1
-            return
+    @property
+    def skipped(self) -> int:
+        return len(self.damaged)
+
+    def _take(self, note: Note) -> None:
         for visit in note.visits:
             self._lines.add(_line_of_visit(visit))
         for id_ in note.deleted:

@@ -178,7 +178,6 @@ class Reader:
         for _ in range(MOVES_MAX):
             try:
                 capture = cache.capture(entry.place)
-                return self._complete(capture) if is_whole else capture
             except DamagedRecordError as error:
                 self._note(entry.place, error)
                 raise
@@ -191,6 +190,8 @@ class Reader:
                 if moved == entry:
                     raise
                 entry = moved
+            else:
+                return self._checked(capture) if is_whole else capture
         raise FileNotFoundError("the capture keeps moving")
 
     # -- reading ------------------------------------------------------------------------------------------
@@ -199,6 +200,9 @@ class Reader:
         """None when there is no such capture; DamagedRecordError when it is there and broken."""
         entry = self.find(id_)
         if entry is None:
+            lost = self._archive.quarantine.lost(capture_key(id_))
+            if lost is not None:
+                raise DamagedRecordError(lost[0].source, lost[0].offset, "its bytes are in quarantine")
             return None
         try:
             capture = self.read_entry(capture_key(id_), entry)
@@ -220,6 +224,14 @@ class Reader:
         """None when it was deleted meanwhile; DamagedRecordError when it is broken, which is noted; FileNotFoundError
         when it is on a slice that is missing."""
         return self._found(key, entry, cache or MemberCache(self._archive.files), is_whole=True)
+
+    def _checked(self, capture: StoredCapture) -> StoredCapture:
+        try:
+            return self._complete(capture)
+        except DamagedRecordError as error:
+            place = capture.place
+            self._archive.note_damage(place.file, place.offset, str(error), is_rotten=False)
+            raise
 
     def _complete(self, capture: StoredCapture) -> StoredCapture:
         if capture.is_revisit:

@@ -8,6 +8,8 @@ ran) is rebuilt.
 
 import hashlib
 import logging
+from collections.abc import Mapping
+from contextlib import suppress
 
 from herodotus.core.bundles import VISITS_TYPE, parse_tombstones, parse_visits
 from herodotus.core.errors import MalformedRecordError, UnusableArchiveError
@@ -38,7 +40,9 @@ from herodotus.store.engine import (
 )
 from herodotus.store.index import IndexBatch
 from herodotus.store.journal import settle_journals
+from herodotus.store.losses import Losses, is_only_head, leave_out, lost_in, rows_at_damage
 from herodotus.store.notes import note_at, note_places
+from herodotus.store.quarantine import Lost
 from herodotus.store.resync import Search
 from herodotus.store.scan import ScanProgress, StoredNote, scan_file
 from herodotus.store.stored_records import StoredCapture
@@ -46,6 +50,8 @@ from herodotus.store.stored_records import StoredCapture
 logger = logging.getLogger(__name__)
 
 BATCH_CHANGES_MAX = 10_000
+Known = Mapping[int, Mapping[int, list[Lost]]]
+"""By file and offset: captures that an index named before it was cleared."""
 VISITS_AT_ONCE = 50_000
 """Held in memory, and as many again of the last note: some 30 MB."""
 
@@ -55,11 +61,13 @@ def open_archive(archive: Archive) -> None:
     with archive.lock:
         are_of_one_moment = _prepare_folders(archive)
         archive.files.load()
+        archive.quarantine.load()
         if are_of_one_moment and _index_fits(archive) and _is_loaded(archive):
             _note_missing(archive)
             archive.directories.drop_rows_of_before()
             _catch_up_with_sealing(archive)
             _apply_logs(archive, *archive.applied, counts_visits=True)
+            leave_out(archive)
         else:
             _rebuild(archive)
 
@@ -69,7 +77,8 @@ def rebuild(archive: Archive) -> None:
     with archive.upkeep_lock, archive.lock:
         archive.log.end()
         archive.files.load()
-        _rebuild(archive)
+        archive.quarantine.load()
+        _rebuild(archive, rows_at_damage(archive))
 
 
 def _prepare_folders(archive: Archive) -> bool:
@@ -123,7 +132,8 @@ def _is_loaded(archive: Archive) -> bool:
     return True
 
 
-def _rebuild(archive: Archive) -> None:
+def _rebuild(archive: Archive, known: Known | None = None) -> None:
+    known = known or {}
     archive.index.clear()
     archive.load_counts()
     seed = f"{archive.now()} {sorted(archive.files.catalogue)}".encode()
@@ -133,8 +143,8 @@ def _rebuild(archive: Archive) -> None:
     archive.index.write(first)
     # Ascending: of two records of one capture the later file has the one that counts.
     for number in sorted(archive.files.segments()):
-        _Indexing(archive, number).run(0)
-    _apply_logs(archive, 0, 0, counts_visits=False)
+        _Indexing(archive, number, known=known.get(number, {})).run(0)
+    _apply_logs(archive, 0, 0, counts_visits=False, known=known)
     _count_visits(archive)
     # Last: after a crash, an index half made must not be taken for a whole one.
     archive.index.write(IndexBatch([(FORMAT_KEY, FORMAT)]))
@@ -167,7 +177,9 @@ def _catch_up_with_sealing(archive: Archive) -> None:
     archive.index.write(batch)
 
 
-def _apply_logs(archive: Archive, number: int, offset: int, *, counts_visits: bool) -> None:
+def _apply_logs(
+    archive: Archive, number: int, offset: int, *, counts_visits: bool, known: Known | None = None
+) -> None:
     logs = [log for log in archive.files.logs() if log >= number]
     end = (number, offset)
     counting = Applying() if counts_visits else None
@@ -175,7 +187,8 @@ def _apply_logs(archive: Archive, number: int, offset: int, *, counts_visits: bo
     # So what lies behind may have been applied, too, and is applied again: a row that is put twice is the same, and
     # only counts would not be.
     for log in logs:
-        end = log, _Indexing(archive, log, counting).run(offset if log == number else 0)
+        of_log = (known or {}).get(log, {})
+        end = log, _Indexing(archive, log, counting, known=of_log).run(offset if log == number else 0)
     assert end >= (number, offset), "what is applied stays applied"
     if logs:
         _resume(archive, *end)
@@ -219,11 +232,22 @@ def _resume(archive: Archive, log: int, end: int) -> None:
 class _Indexing:
     """One file, from an offset to where it stops being whole."""
 
-    def __init__(self, archive: Archive, number: int, counting: Applying | None = None) -> None:
-        """Visits are counted if there is something to count them in; else their notes' places are enough."""
+    def __init__(
+        self,
+        archive: Archive,
+        number: int,
+        counting: Applying | None = None,
+        *,
+        known: Mapping[int, list[Lost]] | None = None,
+    ) -> None:
+        """Visits are counted if there is something to count them in; else their notes' places are enough. `known` is
+        by offset."""
         self.archive = archive
         self.number = number
         self.counting = counting
+        self.known = known or {}
+        self.last: StoredCapture | None = None
+        self.losses = Losses(archive)
         self.batch = IndexBatch()
         name = archive.files.catalogue[number].name
         self.is_segment = not name.is_log
@@ -251,12 +275,32 @@ class _Indexing:
                     break  # the torn end after a power cut; everything acknowledged lies before
                 # Later bytes are whole, so this member was whole once: it is rot, and only this member is lost.
                 self.archive.note_damage(self.number, progress.whole_to, reason)
+                self._lose(progress.whole_to, self._next_found(following, size), reason)
                 start = size if following is None else following
+        self.losses.put_or_stay()
         self.archive.write(self.batch)
         assert progress.whole_to <= size
         return progress.whole_to
 
+    def _next_found(self, following: int | None, size: int) -> int:
+        """What lies between belonged to the damaged record."""
+        if following is None:
+            return size
+        with suppress(MalformedRecordError):
+            for found in scan_file(self.archive.files, self.number, following, size):
+                return found.place.offset
+        return following
+
+    def _lose(self, start: int, end: int, reason: str) -> None:
+        """No row will name these bytes: quarantine does, and has them before their file is sealed."""
+        if start == 0 and is_only_head(self.archive, self.number, end):
+            return
+        is_beside = self.last is not None and self.last.place.end == start
+        lost = lost_in(self.archive, self.number, start, end, self.last if is_beside else None, self.known)
+        self.losses.note_bytes(self.number, start, end, reason, lost)
+
     def _apply(self, found: StoredCapture | StoredNote) -> None:
+        self.last = found if isinstance(found, StoredCapture) else None
         if isinstance(found, StoredCapture):
             self._apply_capture(found)
         elif found.record.get("Content-Type") == VISITS_TYPE:

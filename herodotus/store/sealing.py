@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 
 from herodotus.core.cdxj import mime_of_line
-from herodotus.core.errors import DamagedRecordError, IndexFailedError, StoreRefusedError, UpkeepStoppedError
+from herodotus.core.errors import (
+    DamagedRecordError,
+    IndexFailedError,
+    MalformedRecordError,
+    StoreRefusedError,
+    UpkeepStoppedError,
+)
 from herodotus.core.index_rows import (
     AUXILIARY,
     BUCKETS,
@@ -33,8 +39,10 @@ from herodotus.store.free_space import find_room, grown
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import is_compressed
 from herodotus.store.journal import is_decided, settle_journals, write_journal
-from herodotus.store.members import Dictionary
+from herodotus.store.losses import Losses, settle
+from herodotus.store.members import Dictionary, decode_member
 from herodotus.store.notes import SortedNotes
+from herodotus.store.salvage import salvaged, whole_parts
 from herodotus.store.segments import (
     PACK_BYTES_MAX,
     PACK_VERSIONS_MAX,
@@ -44,7 +52,7 @@ from herodotus.store.segments import (
     Row,
     SegmentWriter,
 )
-from herodotus.store.stored_records import MemberCache
+from herodotus.store.stored_records import MemberCache, StoredCapture
 
 DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each that it frees
 INDEX_BATCH = 5_000
@@ -66,7 +74,7 @@ class Sealed:
     copied: int
     """Captures whose members were copied unchanged."""
     skipped: int
-    """Damaged records, which stay out of the new files (and in the damage report)."""
+    """Damaged records, which stay out of the new files (and in the damage report), and go into quarantine."""
 
 
 NOTHING = Sealed(
@@ -77,6 +85,7 @@ NOTHING = Sealed(
 def seal(archive: Archive, pace: Pace = lambda moved: None) -> Sealed:
     """Turn everything stored so far into segments."""
     with archive.upkeep_lock:
+        settle(archive)  # what was stored again is in the log now, and not any more when it was sealed
         with archive.lock:
             archive.roll()
             inputs = [log for log in archive.files.logs() if log != archive.log.number]
@@ -89,6 +98,8 @@ def compact(archive: Archive, dead_min: float = DEAD_MIN, pace: Pace = lambda mo
     are on the disk together until the end. Call it again until nothing is left."""
     with archive.upkeep_lock:
         shares = dead_shares(archive)
+        for number in archive.rotten_files() & shares.keys():
+            shares[number] = max(shares[number], dead_min)
         for number in archive.files.unreadable:
             shares.pop(number, None)
         live: dict[int, int] = {}
@@ -138,6 +149,7 @@ class _Merge:
         self._writers: list[SegmentWriter] = []
         self._auxiliary: list[tuple[int, int]] = []
         self._skipped = 0
+        self._losses = Losses(archive)
         self._epoch = 0
         self._segment_is_full_at = archive.settings.segment_bytes_max * 15 // 16
 
@@ -156,7 +168,10 @@ class _Merge:
             with SortedNotes(self._archive, self._inputs, self._pace) as notes:
                 installs = self._write_all(notes)
                 self._skipped += notes.skipped
+                self._losses.note_notes(notes.damaged)
             self._check_readable()
+            # Durable before anything is decided: whatever happens next, one of the two places has them.
+            self._losses.put()
         except OSError as error:
             self._give_up()
             raise StoreRefusedError(f"no segment can be written: {error.strerror}") from error
@@ -260,22 +275,40 @@ class _Merge:
 
     def _member(self, entry: IndexEntry) -> bytes | None:
         try:
-            return self._files.read(entry.place)
-        except (DamagedRecordError, OSError):
+            data = self._files.read(entry.place)
+            if entry.place.file in self._archive.rotten:
+                decode_member(data, dictionary=self._files.dictionary(entry.place.file))
+        except (DamagedRecordError, MalformedRecordError, OSError):
             return None  # repacking will report the trouble
+        return data
 
     def _read(self, row: Row, codec: Compression) -> Moving | None:
         entry = row.entry
         try:
             capture = self._cache.capture(entry.place)
-            parts = tuple(capture.parts())
-            is_gzip = self._files.catalogue[entry.place.file].name.codec is Compression.GZIP
-            packed = self._files.read(entry.place) if is_gzip and codec is Compression.GZIP else None
         except DamagedRecordError as error:
-            self._archive.note_damage(entry.place.file, entry.place.offset, error.reason)
-            self._skipped += 1
-            return None
+            return self._without(row, error.reason, salvaged(self._archive, row.key, entry), 0)
+        try:
+            parts = tuple(capture.parts())
+        except DamagedRecordError as error:
+            return self._without(row, error.reason, (capture, whole_parts(capture)), 1)
+        is_gzip = self._files.catalogue[entry.place.file].name.codec is Compression.GZIP
+        packed = self._files.read(entry.place) if is_gzip and codec is Compression.GZIP else None
         return Moving(row, capture, parts, packed)
+
+    def _without(
+        self, row: Row, reason: str, found: tuple[StoredCapture, tuple[bytes, ...]] | None, lost: int
+    ) -> Moving | None:
+        """The member goes into quarantine as it is; what of it is whole goes on. `lost` records were beside that."""
+        place = row.entry.place
+        self._archive.note_damage(place.file, place.offset, reason)
+        self._skipped += 1
+        if found is None:
+            self._losses.note(row.key, row.value, row.entry, reason)
+            return None
+        capture, parts = found
+        self._losses.note(row.key, row.value, row.entry, reason, records=len(parts) + lost)
+        return Moving(row, capture, parts, None)
 
     # -- what comes out -----------------------------------------------------------------------------------
 
@@ -369,6 +402,7 @@ class _Merge:
         moved = self._relocate()
         for number in self._inputs:
             self._files.forget(number)
+        self._archive.rotten -= self._inputs
         settle_journals(self._files)
         return moved
 
@@ -400,6 +434,7 @@ class _Merge:
                 batch.delete(key)
         for file, offset in self._auxiliary:
             batch.put(auxiliary_key(file, offset))
+        self._losses.leave_out()
         # With the last rows in one write: an index of this epoch knows every place in it, and an older one is told all
         # of them again at the next opening.
         if self._writers:

@@ -57,8 +57,7 @@ class Moving(NamedTuple):
 
     @property
     def mime(self) -> str:
-        """In lower case."""
-        return self.capture.media_type.partition(";")[0].lower()
+        return mime_of(self.capture)
 
     @property
     def size(self) -> int:
@@ -131,7 +130,7 @@ class SegmentWriter:
         for moving, skip in zip(pack, skips, strict=True):
             place = FilePlace(self.name.number, offset, len(member), skip)
             self.moved.append(moving.row.at(place))
-            self._lines.append(self._line_of(moving, place))
+            self._lines.append(line_of(moving.capture, place, self._file_name))
 
     def _is_next(self, key: bytes, offset: int) -> bool:
         """Offsets grow and URLs ascend, so that an arc of the ring is one stretch of the file. Within a URL members
@@ -140,18 +139,6 @@ class SegmentWriter:
             return True
         last = self.moved[-1]
         return last.entry.place.offset < offset and last.key[:URL_BYTES] <= key[:URL_BYTES]
-
-    def _line_of(self, moving: Moving, place: FilePlace) -> str:
-        capture = moving.capture
-        return format_line(
-            url=capture.url,
-            time_s=capture.time_s,
-            mime="warc/revisit" if capture.is_revisit else moving.mime,
-            status=capture.status,
-            digest=capture.sha1 or "-",
-            place=place,
-            file_name=self._file_name,
-        )
 
     def add_note(self, record: bytes) -> int:
         return self._append(self._encode(record))
@@ -211,6 +198,24 @@ class SegmentWriter:
             self._disk.fsync(fd)
         finally:
             self._disk.close(fd)
+
+
+def line_of(capture: StoredCapture, place: FilePlace, file_name: str) -> str:
+    """Of the list beside a segment; the same again whenever it is made from the segment alone."""
+    return format_line(
+        url=capture.url,
+        time_s=capture.time_s,
+        mime="warc/revisit" if capture.is_revisit else mime_of(capture),
+        status=capture.status,
+        digest=capture.sha1 or "-",
+        place=place,
+        file_name=file_name,
+    )
+
+
+def mime_of(capture: StoredCapture) -> str:
+    """In lower case."""
+    return capture.media_type.partition(";")[0].lower()
 
 
 LINES_FILES_MAX = 4

@@ -23,6 +23,8 @@ class ArchiveSettings:
     """The limit for all files together; sealing needs up to a segment more for a while."""
     upkeep_bytes_per_s: int = 64 * 1024 * 1024
     """The pace of sealing and compaction: a fraction of the slowest usual disk's."""
+    scrub_days: int = 30
+    """All files are read once in so long; 0: never."""
     codec: Compression = Compression.ZSTD
     dictionary_bytes: int = 0
     """Of the dictionary that each zstd segment is compressed with, if any: it saves a third where a bucket has many
@@ -48,6 +50,7 @@ def archive_settings(
     return ArchiveSettings(
         reserve_bytes=disk.free_bytes_min,
         archive_bytes_max=disk.archive_bytes_max,
+        scrub_days=files.scrub_days,
         codec=Compression[files.codec.upper()],
         dictionary_bytes=files.dictionary_kb * 1_000,
         grace_s=settings.removals.grace_days * DAY_S,

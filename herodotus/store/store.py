@@ -8,6 +8,7 @@ share one flush.
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import filterfalse, islice
 from threading import Event
 from typing import TypeVar
 
@@ -29,6 +30,7 @@ from herodotus.store.deletion import count_outdated, delete, expunge, outdated
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake, Prepared, StoreOutcome
 from herodotus.store.log import Item, NewTombstones, NewVisits
+from herodotus.store.losses import settle
 from herodotus.store.reader import HISTORY_MAX, Version
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import DEAD_MIN, Pace, Sealed, compact, seal
@@ -44,6 +46,7 @@ OPENING = Lane("archive opening", 1)
 INLINE_BYTES_MAX = 64 * 1024
 IN_FLIGHT_MAX = 1_024
 STREAM_PAGE = 64
+URLS_SHOWN = 3
 
 T = TypeVar("T")
 Acknowledge = Callable[[CaptureId], Awaitable[None]]
@@ -77,6 +80,11 @@ class ArchiveStatistics:
     truncated_bytes: int
     refusal: str | None
     """Why nothing can be stored now, or None."""
+    quarantined: int = 0
+    """Captures that lie damaged in quarantine and are not whole again."""
+    quarantined_urls: tuple[str, ...] = ()
+    """The first of them, where something still says it."""
+    quarantine_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,12 +234,17 @@ class DiskStore:
         await self._in_thread(lambda: rebuild(self.archive), UPKEEP)
 
     async def seal(self) -> Sealed:
-        return await self._in_thread(lambda: seal(self.archive, self._pace()), UPKEEP)
+        return await self._in_thread(lambda: seal(self.archive, self.pace()), UPKEEP)
+
+    async def settle(self) -> None:
+        """Look which captures in quarantine are whole again."""
+        if self.archive.quarantine:
+            await self._in_thread(lambda: settle(self.archive), UPKEEP)
 
     async def compact(self, dead_min: float = DEAD_MIN) -> Sealed:
-        return await self._in_thread(lambda: compact(self.archive, dead_min, self._pace()), UPKEEP)
+        return await self._in_thread(lambda: compact(self.archive, dead_min, self.pace()), UPKEEP)
 
-    def _pace(self) -> Pace:
+    def pace(self) -> Pace:
         """As fast as disks like it; where work holds up the loop itself, waiting would end nothing."""
         throttle = Throttle(
             self.archive.settings.upkeep_bytes_per_s, self.workers.steady_s, self._closing.wait
@@ -269,6 +282,11 @@ def statistics_of(archive: Archive) -> ArchiveStatistics:
         recovered=counters.recovered,
         truncated_bytes=counters.truncated_bytes,
         refusal=archive.problem,
+        quarantined=archive.quarantine.captures,
+        quarantined_urls=tuple(
+            islice(filterfalse(archive.removed.covers, archive.quarantine.urls()), URLS_SHOWN)
+        ),
+        quarantine_bytes=archive.quarantine.bytes_used,
     )
 
 

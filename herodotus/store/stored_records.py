@@ -220,15 +220,28 @@ class StoredCapture:
 
     def parts(self) -> list[bytes]:
         """The records as they were written, the capture's own first: to be written again as they are."""
-        own = self._content[self.place.skip : self.following]
         try:
-            ends = _ends_of_companions(self._content, self.following)
-            found = [own, *_cut(self._content, ends)]
+            found = [self.own, *self.in_member]
             for content in self._members():
-                found += _cut(content, _ends_of_companions(content, 0))
+                found += companions_in(content)
         except MalformedRecordError as error:
             raise self._damaged(error) from error
         return found
+
+    @property
+    def own(self) -> bytes:
+        """Its record as it was written."""
+        return self._content[self.place.skip : self.following]
+
+    @property
+    def in_member(self) -> list[bytes]:
+        """The records beside it that share its member. MalformedRecordError where one is broken."""
+        return companions_in(self._content, self.following)
+
+    @property
+    def rest(self) -> bytes:
+        """The members behind its own that belong to it."""
+        return self._rest
 
     def _parse_companions(self) -> Iterator[WarcRecord]:
         for content, start in ((self._content, self.following), *((more, 0) for more in self._members())):
@@ -273,8 +286,9 @@ def _ends_of_companions(content: bytes, start: int) -> list[int]:
     return ends
 
 
-def _cut(content: bytes, ends: list[int]) -> list[bytes]:
-    return [content[start:end] for start, end in pairwise(ends)]
+def companions_in(content: bytes, at: int = 0) -> list[bytes]:
+    """The records from there up to the next capture or note."""
+    return [content[start:end] for start, end in pairwise(_ends_of_companions(content, at))]
 
 
 def _checked(content: bytes, at: int) -> tuple[WarcRecord, int]:

@@ -20,11 +20,18 @@ PERIOD_S = 60.0
 
 
 async def tidy(store: DiskStore, from_bytes: int = SEALED_FROM_BYTES) -> Sealed:
-    """Seal when the log is long enough, then rewrite segments of which a good part is dead."""
-    if await store.workers.work(lambda: _log_bytes(store), READING) < from_bytes:
+    """Seal when the log is long enough, then rewrite segments of which a good part is dead. Files with damaged members
+    are written again at once: what is whole leaves the bad place, what is not goes into quarantine, where it counts as
+    missing, and other holders send it."""
+    await store.settle()
+    is_long = await store.workers.work(lambda: _log_bytes(store), READING) >= from_bytes
+    rotten = store.archive.rotten_files()
+    if not is_long and not rotten:
         return NOTHING
+    sealed = NOTHING
     try:
-        sealed = await store.seal()
+        if is_long or not rotten.isdisjoint(store.archive.files.logs()):
+            sealed = await store.seal()
     except StoreRefusedError:
         await store.compact()  # deletions may free the missing room for the next sealing
         raise

@@ -28,6 +28,7 @@ from herodotus.core.index_rows import (
 )
 from herodotus.core.warc import decode_digest
 from herodotus.store.engine import DAMAGE_MAX, Archive, Damage
+from herodotus.store.losses import settle
 from herodotus.store.notes import note_places
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild
@@ -53,13 +54,15 @@ class Verification:
     """The index knows them, no file has them: captures, and notes of visits and deletions."""
     unknown: int = 0
     """A file has them, the index does not."""
+    quarantined: int = 0
+    """Captures that lie damaged in quarantine and are not whole again."""
     foreign: tuple[str, ...] = ()
     """Files in our folders that are none of ours: left alone."""
     is_repaired: bool = False
 
     @property
     def is_sound(self) -> bool:
-        return not (self.damaged or self.missing or self.unknown)
+        return not (self.damaged or self.missing or self.unknown or self.quarantined)
 
 
 def verify(
@@ -85,6 +88,8 @@ def verify(
         with archive.lock:  # or a log that is begun meanwhile would be forgotten again
             archive.files.load()
         found.foreign = tuple(archive.files.foreign)
+        settle(archive)
+        found.quarantined = archive.quarantine.captures
         if repair and not found.is_sound:
             rebuild(archive)
             found.is_repaired = True
@@ -188,14 +193,14 @@ def _verify_capture(archive: Archive, capture: StoredCapture, found: Verificatio
     if archive.index.get(key) is None and archive.index.get(family_key(TOMBSTONE, key)) is None:
         found.unknown += 1
     try:
-        _check_payload(capture, archive.digest_of)
+        check_payload(capture, archive.digest_of)
     except MalformedRecordError as error:
         _note(archive, capture.place.file, capture.place.offset, error.reason, found)
         if len(seen.unsound) < DAMAGE_MAX:
             seen.unsound.add(_short(capture.place))
 
 
-def _check_payload(capture: StoredCapture, digest_of: Callable[[bytes], bytes]) -> None:
+def check_payload(capture: StoredCapture, digest_of: Callable[[bytes], bytes]) -> None:
     """Its own digests, which agree with the block's unless one was forged."""
     if capture.is_revisit:
         return

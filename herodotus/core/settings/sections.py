@@ -251,6 +251,11 @@ class ArchiveFilesSettings:
         "size of a dictionary in each sealed file; 110 is usual. It saves space if a few sites have many pages, but"
         " zstd -dc alone no longer reads the file. 0 makes none",
     )
+    scrub_days: int = whole(0, 3_650, "days").setting(
+        30,
+        "all files are read once in so long, to find what rots while other holders still have it; 0 reads only what"
+        " is asked for",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

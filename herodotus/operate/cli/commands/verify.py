@@ -29,9 +29,11 @@ def verify(frame: CommandFrame, repair: bool) -> None:
     )
     if found["orphans"]:
         say(f"{found['orphans']} of them are revisits of damaged or missing originals")
+    if found["quarantined"]:
+        say(f"damaged, in quarantine: {found['quarantined']} captures; they are asked for from other holders")
     if found["damaged"]:
         say(
             "Damaged records can only come from another copy: import them from a file, or wait for other holders."
         )
-    if found["damaged"] or not (found["is_sound"] or found["is_repaired"]):
+    if found["damaged"] or found["quarantined"] or not (found["is_sound"] or found["is_repaired"]):
         sys.exit(1)

@@ -1,0 +1,197 @@
+"""What of a damaged member is still whole, and whose bytes are the others?
+
+A damaged member is decoded as far as it goes, without its checksum. A record counts only where its own digests and its
+place in the index agree. The rest has the names that any reader can still give it: those in the list beside a segment,
+in what can be decoded of the record, or of the request beside it.
+"""
+
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BytesIO
+from typing import NamedTuple
+
+import zstandard
+
+from herodotus.core.captures import position_of
+from herodotus.core.cdxj import extent_of_line
+from herodotus.core.errors import ArchiveError, MalformedRecordError
+from herodotus.core.index_rows import (
+    KEY_BYTES,
+    IndexEntry,
+    RowKind,
+    capture_key,
+)
+from herodotus.core.layout import CDXJ_BYTES_MAX, Compression
+from herodotus.core.warc import check_block, parse_date, split_record
+from herodotus.store.disk import read_file
+from herodotus.store.engine import Archive
+from herodotus.store.members import GZIP_MAGIC, MEMBER_BYTES_MAX, Dictionary, decode_member
+from herodotus.store.stored_records import PRIMARY, StoredCapture, companions_in
+
+_PIECE_BYTES = 512
+_NAMED_BYTES = 256 * 1024
+_CANDIDATES_MAX = 64
+_HEAD = re.compile(rb"WARC/1\.[01]\r\n((?:[-A-Za-z]+: [^\r\n]*\r\n)+)")
+_DIGITS = re.compile(r"[^ ]+ (\d{14}) (\{.*\})")
+
+
+# -- what is whole ------------------------------------------------------------------------------------------
+
+
+def decoded_anyhow(
+    data: bytes, bytes_max: int = MEMBER_BYTES_MAX, dictionary: Dictionary | None = None
+) -> bytes:
+    """The content of a damaged member as far as it can be decoded; its checksum is not asked."""
+    if data.startswith(Compression.ZSTD.magic):
+        return _unzstd(data, bytes_max, dictionary)
+    return _gunzip(zlib.decompressobj(31), data, bytes_max) or _gunzip(
+        zlib.decompressobj(-15), data[10:], bytes_max
+    )
+
+
+def _gunzip(inflate: "zlib._Decompress", data: bytes, bytes_max: int) -> bytes:
+    found = bytearray()
+    # In small pieces: what comes before the one that breaks is kept.
+    with suppress(zlib.error):
+        for at in range(0, len(data), _PIECE_BYTES):
+            found += inflate.decompress(data[at : at + _PIECE_BYTES], bytes_max - len(found) + 1)
+            if inflate.eof or len(found) > bytes_max:
+                break
+    return bytes(found[:bytes_max])
+
+
+def _unzstd(data: bytes, bytes_max: int, dictionary: Dictionary | None) -> bytes:
+    # Without the flag that says so, the last four bytes are no checksum (RFC 8878, 3.1.1.1.1).
+    plain = data[:4] + bytes((data[4] & ~4,)) + data[5:]
+    whole = zstandard.ZstdDecompressor() if dictionary is None else dictionary.decompressor()
+    found = bytearray()
+    with suppress(zstandard.ZstdError), whole.stream_reader(BytesIO(plain), read_size=_PIECE_BYTES) as reader:
+        while len(found) <= bytes_max and (piece := reader.read(_PIECE_BYTES)):
+            found += piece
+    return bytes(found[:bytes_max])
+
+
+def salvaged(
+    archive: Archive, key: bytes, entry: IndexEntry
+) -> tuple[StoredCapture, tuple[bytes, ...]] | None:
+    """A capture out of a member whose checksum does not fit, and its records; None where its own digests or its row
+    do not agree with it. The fields of its head that no digest covers may be wrong."""
+    place = entry.place
+    try:
+        data = archive.files.read(place)
+        content = decoded_anyhow(data, dictionary=archive.files.dictionary(place.file))
+        record, following = split_record(content, place.skip)
+        check_block(record)
+        rest = b"" if archive.files.catalogue[place.file].name.codec.shares_members else _behind(data)
+        capture = StoredCapture(content, place, archive.files, (record, following), rest)
+        if capture_key(capture.id) != key or capture.kind is not entry.kind:
+            return None
+        if entry.kind is RowKind.BODY and archive.digest_of(capture.body) != capture.id.digest:
+            return None
+        return capture, whole_parts(capture)
+    except (ArchiveError, MalformedRecordError, OSError, LookupError):
+        return None
+
+
+def _behind(data: bytes) -> bytes:
+    """The members behind the first, which is broken: the next that begins as it does is whole, or there is none."""
+    at = data.find(data[:8], 1)
+    return data[at:] if at > 0 else b""
+
+
+def whole_parts(capture: StoredCapture) -> tuple[bytes, ...]:
+    """The capture's own record, then those beside it that are whole."""
+    found, rest = [capture.own], capture.rest
+    with suppress(MalformedRecordError):
+        found += filter(_fits_its_digest, capture.in_member)
+    while rest:
+        try:
+            content, length = decode_member(rest)
+            found += filter(_fits_its_digest, companions_in(content))
+        except MalformedRecordError:
+            following = rest.find(rest[:8] if rest.startswith(GZIP_MAGIC) else GZIP_MAGIC, 1)
+            length = following if following > 0 else len(rest)
+        rest = rest[length:]
+    return tuple(found)
+
+
+def _fits_its_digest(record: bytes) -> bool:
+    try:
+        check_block(split_record(record)[0])
+    except MalformedRecordError:
+        return False
+    return True
+
+
+# -- whose bytes these are ----------------------------------------------------------------------------------
+
+
+class Named(NamedTuple):
+    """By the head of a record, which may be damaged itself."""
+
+    url: str
+    time_s: int
+    digest: bytes
+    is_capture: bool
+
+    @property
+    def key(self) -> bytes:
+        return position_of(self.url)[:KEY_BYTES] + self.time_s.to_bytes(4, "big") + self.digest[:3]
+
+
+def names_in(data: bytes, dictionary: Dictionary | None = None) -> list[Named]:
+    """Of all records whose heads can be decoded anyhow, in what was one or more members."""
+    starts, at = [0], data.find(GZIP_MAGIC, 1)
+    while at > 0 and len(starts) < _CANDIDATES_MAX:
+        starts.append(at)
+        at = data.find(GZIP_MAGIC, at + 1)
+    found = []
+    for start in starts:
+        text = decoded_anyhow(data[start : start + MEMBER_BYTES_MAX], _NAMED_BYTES, dictionary)
+        found += [named for head in _HEAD.finditer(text) if (named := _named(head[1])) is not None]
+    return found
+
+
+def _named(head: bytes) -> Named | None:
+    lines = head.decode("utf-8", "surrogateescape").split("\r\n")
+    fields = {name: value for name, _, value in (line.partition(": ") for line in lines)}
+    url, digest = fields.get("WARC-Target-URI"), fields.get("Herodotus-Payload-Digest", "")
+    if not url or url.startswith("urn:herodotus:"):
+        return None
+    try:
+        return Named(
+            url=url,
+            time_s=parse_date(fields.get("WARC-Date", "")),
+            digest=bytes.fromhex(digest.removeprefix("sha256:")),
+            is_capture=fields.get("WARC-Type") in PRIMARY,
+        )
+    except (MalformedRecordError, ValueError):
+        return None
+
+
+def listed_at(archive: Archive, number: int, start: int, end: int) -> list[Named]:
+    """Those that the list beside a segment has between two offsets; it does not say their digests."""
+    located = archive.files.catalogue[number]
+    if located.name.is_log:
+        return []
+    found: list[Named] = []
+    with suppress(FileNotFoundError):
+        disk = archive.files.disk(located.slice)
+        for line in read_file(disk, located.name.cdxj, CDXJ_BYTES_MAX).decode(errors="replace").split("\n"):
+            extent = extent_of_line(line)
+            if extent is not None and start <= extent[0] < end:
+                found += _of_line(line)
+    return found
+
+
+def _of_line(line: str) -> Iterator[Named]:
+    match = _DIGITS.fullmatch(line)
+    if match is None:
+        return
+    date = match[1]
+    text = f"{date[:4]}-{date[4:6]}-{date[6:8]}T{date[8:10]}:{date[10:12]}:{date[12:]}Z"
+    with suppress(ValueError, LookupError, MalformedRecordError):
+        yield Named(str(json.loads(match[2])["url"]), parse_date(text), b"", is_capture=True)
