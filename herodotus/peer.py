@@ -4,7 +4,7 @@ Everything concrete is built here and hangs from one task group, so that stoppin
 no error is lost. The life: lock the home, open the parts, say "ready", wait for a signal, drain, leave.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,9 +16,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import herodotus
 from crawler.core.politeness import HostSteward, LeaseTerms, measured_delay_max_s
 from dht.core.holders import Table
+from dht.core.ids import PeerKey
 from dht.core.placement import Rule
+from dht.core.places import Standing
 from herodotus.copies.copies import Copies
 from herodotus.copies.departure import Leaving, LeavingPorts
+from herodotus.copies.doors import DoorRules, Doors
 from herodotus.copies.shared_state import Meter, View
 from herodotus.copies.shared_state import Parts as CopiesParts
 from herodotus.core.alarms import alarms
@@ -37,6 +40,7 @@ from herodotus.crawl.links.exchange import Exchange, ExchangeParts
 from herodotus.crawl.page_saves import HomeSaves
 from herodotus.crawl.stewards import RingSteward, StewardParts
 from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
+from herodotus.crawl.stewards.office import key_of_subject, subject_of
 from herodotus.home.folder import Home
 from herodotus.home.identity import PeerId, peer_id, shown_peer_id
 from herodotus.home.log_tail import log_tail
@@ -209,7 +213,18 @@ class Peer:
             upload=Meter(partial(self._budget.spend, Spending.COPIES_OUT)),
             download=Meter(partial(self._budget.spend, Spending.COPIES_IN)),
             on_received=self._note_received,
+            doors=Doors(
+                DoorRules(
+                    wall_s=self._world.unix_s,
+                    spreads_imports=self._parts.charter.imports_spread,
+                    steward_key=lambda host: key_of_subject(subject_of(host)),
+                    standings=self._standings,
+                )
+            ),
         )
+
+    def _standings(self) -> Mapping[PeerKey, Standing]:
+        return self._membership.node.standings()
 
     def _note_received(self, deposit: Deposit, signer: bytes) -> None:
         self._exchange.came(deposit, signer)

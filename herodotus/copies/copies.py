@@ -42,7 +42,7 @@ from herodotus.core.index_rows import capture_key
 from herodotus.core.ports import Lane
 from herodotus.core.reconciliation import Scope, ranges_of
 from herodotus.core.settings.sections import CopiesSettings
-from herodotus.core.status import CopiesStatus
+from herodotus.core.status import CopiesStatus, DoorStatus
 from herodotus.peers.calls import Services
 from herodotus.peers.ring_view import LastingView
 from herodotus.store import Bell, current_bell
@@ -334,6 +334,7 @@ class Copies:
             bytes_out=self.parts.upload.spent,
             holders=holders_of(self.parts, self._rounds.met),
             audits=audits_of(self.parts, self._auditor.past),
+            doors=DoorStatus() if self.parts.doors is None else self.parts.doors.status(self.parts),
             suspects=suspects_of(self.parts),
         )
 

@@ -15,9 +15,10 @@ import anyio.abc
 
 from herodotus.copies import wire
 from herodotus.copies.shared_state import Parts
-from herodotus.copies.wire import BROKEN, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED
+from herodotus.copies.wire import AHEAD, BROKEN, DECLINED, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED
 from herodotus.core.captures import CaptureId, Deposit
 from herodotus.core.copies import PeerKey
+from herodotus.core.doors import TurnedAway, through
 from herodotus.core.errors import ArchiveError, MalformedError, MalformedRecordError, StoreRefusedError
 from herodotus.core.index_rows import capture_key
 from herodotus.core.reconciliation import member_of
@@ -102,6 +103,12 @@ async def _take_in(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int
         return UNSIGNED, member
     key = capture_key(deposit.id)
     parts.offers.came(key[1:])
+    if parts.doors is not None:
+        passage = await parts.doors.judge(parts, deposit, signer, sender)
+        if isinstance(passage, TurnedAway):
+            parts.counts.refused += 1
+            return AHEAD if passage is TurnedAway.AHEAD else DECLINED, member
+        deposit = through(passage, deposit)
     parts.receiving.add(key)
     try:
         taken = await parts.opened().take(deposit)

@@ -378,8 +378,10 @@ class Pusher:
         if outcome in wire.HELD:
             self._parts.ledger.held(peer, [key])
             self._parts.counts.pushed += outcome == wire.STORED
-        elif outcome == wire.DELETED:
+        elif outcome in wire.UNWANTED:
             self._parts.ledger.declined(peer, key)
+        elif outcome == wire.AHEAD and self._parts.doors is not None:
+            self._parts.doors.was_ahead(self._parts, peer)
         self._answered(peer, key)
 
     def _answered(self, peer: PeerKey, key: bytes) -> None:

@@ -111,7 +111,7 @@ class Rounds:
     # -- what ---------------------------------------------------------------------------------------------
 
     async def compare_scope(self, peer: PeerKey, purpose: Purpose, scope: Scope) -> int:
-        """How many captures the peer lacks; they are on their way."""
+        """How many captures the peer lacks and may take; they are on their way."""
         parts, contact = self._parts, self._parts.contact(peer)
         if contact is None:
             raise CallError
@@ -128,7 +128,7 @@ class Rounds:
     async def _look(
         self, contact: Contact, purpose: Purpose, scope: Scope
     ) -> tuple[SetDifference, set[bytes], set[bytes]]:
-        """Also the captures that it lacks and would take, and those that it removed."""
+        """Also the captures that it lacks and would take, and those that it removed or declined."""
         parts, holdings = self._parts, self._parts.opened()
         nonce = parts.random.randbytes(wire.NONCE_BYTES)
         wants = purpose is Purpose.SURPLUS
@@ -140,7 +140,7 @@ class Rounds:
         removed = {one for one in found.missing_here if one[-1:] == TOMBSTONE}
         unwanted = {key for key in absent if member_of(TOMBSTONE + key) in removed}
         lacking, declined = await self._contents_lacking(contact, sorted({*keys, *unwanted}))
-        return found, lacking | (absent - unwanted), declined
+        return found, lacking | (absent - unwanted - declined), declined
 
     def _conclude(
         self,
@@ -172,7 +172,9 @@ class Rounds:
         if purpose is Purpose.SHARED:
             missing = sorted(one for one in found.missing_here if one[-1:] == CAPTURE)
             wanted = await holdings.lacking(missing)
-            now, offers = self._parts.now(), self._parts.offers
+            now, offers, doors = self._parts.now(), self._parts.offers, self._parts.doors
+            if doors is not None:
+                wanted = doors.declined.not_from(peer, wanted, now)
             self._parts.wanted.add((one for one in wanted if not offers.is_coming(one, now)), peer)
             if len(found.missing_here) > WANTED_MAX:
                 self._parts.wanted.cut(peer)
@@ -182,14 +184,14 @@ class Rounds:
     async def _contents_lacking(
         self, contact: Contact, keys: Sequence[bytes]
     ) -> tuple[set[bytes], set[bytes]]:
-        """And those of them that it removed: they are not sent, and nothing goes here because of that."""
+        """And those of them that it removed or declined: they are not sent, and nothing goes here because of that."""
         lacking, declined = set[bytes](), set[bytes]()
         for at in range(0, len(keys), wire.ASKED_MAX):
             asked = keys[at : at + wire.ASKED_MAX]
             answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_list(asked))
             outcomes = wire.decode_outcomes(answer, len(asked))
             for key, outcome in zip(asked, outcomes, strict=True):
-                if outcome == wire.DELETED:
+                if outcome in wire.UNWANTED:
                     declined.add(key)
                 elif outcome not in wire.HELD:
                     lacking.add(key)

@@ -46,6 +46,7 @@ class CopyServices:
                 wire.PUT: _guarded(self._put),
                 wire.COME: _guarded(self._come),
                 wire.POLL: _guarded(self._poll),
+                wire.HAS: _guarded(self._has),
             },
             streams={
                 wire.CELLS: _guarded_stream(self._cells_of),
@@ -122,9 +123,24 @@ class CopyServices:
             return wire.DELETED if held is Held.DELETED else wire.KNOWN
         if not self._parts.view.may_hold(key):
             return wire.NOT_MINE
+        doors = self._parts.doors
+        if doors is not None and doors.declined.has(key, self._parts.now()):
+            return wire.DECLINED
         return wire.COMING if self._is_coming(key, sender) else wire.WANTED
 
+    async def _has(self, sender: PeerKey, body: bytes) -> bytes:
+        """Another holder was offered these, and asks for a second word."""
+        self._check_member(sender)
+        return bytes(await self._parts.opened().has(wire.decode_contents(body)))
+
+    def _check_member(self, sender: PeerKey) -> None:
+        """Nothing of a stranger is unpacked, whatever it is."""
+        doors = self._parts.doors
+        if doors is not None and not doors.admits(self._parts, sender):
+            raise RefusedError("no-member")
+
     async def _put(self, sender: PeerKey, body: bytes) -> bytes:
+        self._check_member(sender)
         frames = wire.split_frames(body)
         if any(frame.kind != wire.PARCEL for frame in frames):
             raise MalformedError("only parcels are put")
@@ -137,6 +153,7 @@ class CopyServices:
 
     async def _come(self, sender: PeerKey, body: bytes) -> bytes:
         """The sender has members that are too large to be put."""
+        self._check_member(sender)
         members = wire.decode_members(body)
         view = self._parts.view
         ours = [member for member in members if view.may_hold(member) and member[-1:] == CAPTURE]

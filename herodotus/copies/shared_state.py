@@ -26,9 +26,11 @@ from herodotus.core import reconciliation
 from herodotus.core.captures import Deposit
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.ledger import Group, HoldingLedger, Offers, Wanted, shared_with
+from herodotus.core.doors import Declined, Passage, TurnedAway
 from herodotus.core.index_rows import KEY_BYTES as POSITION_BYTES
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.reconciliation import Scope
+from herodotus.core.status import DoorStatus
 from herodotus.peers.calls import Calls, RefusedError
 from herodotus.peers.ring_view import RingPositions
 from herodotus.store import Holdings, Sign
@@ -216,6 +218,29 @@ class Suspects:
         known[reason] += 1
 
 
+class DoorKeeper(Protocol):
+    """Who may bring what (`herodotus.copies.doors`)."""
+
+    @property
+    def declined(self) -> Declined: ...
+
+    def admits(self, parts: "Parts", sender: PeerKey) -> bool:
+        """Whether it may bring anything, or ask for a second word."""
+        ...
+
+    async def judge(
+        self, parts: "Parts", deposit: Deposit, signer: PeerKey, sender: PeerKey
+    ) -> Passage | TurnedAway:
+        """By which door this comes in. Asks other holders where it must."""
+        ...
+
+    def was_ahead(self, parts: "Parts", peer: PeerKey) -> None:
+        """It said of a capture of ours that its date is ahead of its clock."""
+        ...
+
+    def status(self, parts: "Parts") -> DoorStatus: ...
+
+
 @dataclass(slots=True)
 class CopyCounts:
     """Since the start."""
@@ -258,6 +283,8 @@ class Parts:
     hear: Callable[[], None] = lambda: None
     """Takes notice of all that was stored until now."""
     on_received: OnReceived = nobody_told
+    doors: DoorKeeper | None = None
+    """None: whatever is sound comes in."""
 
     def opened(self) -> Holdings:
         holdings = self.holdings()

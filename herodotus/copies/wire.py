@@ -35,6 +35,7 @@ LACKS, PUT, COME, TAKE, POLL = (
     "copies/1/take",
     "copies/1/poll",
 )
+HAS = "copies/1/has"
 NONCE_BYTES = 16
 ASKED_MAX = 4_096
 """Members in one question."""
@@ -48,9 +49,12 @@ PART, PARCEL, TOMBSTONE, MISSING = b"p", b"c", b"t", b"n"
 _KINDS = frozenset({PART, PARCEL, TOMBSTONE, MISSING})
 CAPTURE_KEY_BYTES = 19
 """Position[12] time[4] variant[3], as in the index."""
-STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED, COMING = range(8)
-"""What became of a parcel, or would. The first two say that the peer holds it."""
+STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED, COMING, DECLINED, AHEAD = range(10)
+"""What became of a parcel, or would. The first two say that the peer holds it; the last two that no door lets it in,
+and that its date is ahead of the peer's clock."""
 HELD = frozenset({STORED, KNOWN})
+UNWANTED = frozenset({DELETED, DECLINED})
+"""It is not sent there again, and does not count as a copy there."""
 
 
 _Position = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
@@ -146,9 +150,29 @@ def decode_keys(data: bytes) -> list[bytes]:
 
 def decode_outcomes(data: bytes, count: int) -> bytes:
     """One to each capture."""
-    if len(data) != count or max(data, default=0) > COMING:
+    if len(data) != count or max(data, default=0) > AHEAD:
         raise MalformedError("not an outcome to each capture")
     return data
+
+
+CONTENT_BYTES = CAPTURE_KEY_BYTES + 32
+
+
+def encode_contents(contents: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Captures by key and SHA-256."""
+    return b"".join(key + sha256 for key, sha256 in contents)
+
+
+def decode_contents(data: bytes) -> list[tuple[bytes, bytes]]:
+    found = _pieces(data, CONTENT_BYTES, ASKED_MAX)
+    return [(one[:CAPTURE_KEY_BYTES], one[CAPTURE_KEY_BYTES:]) for one in found]
+
+
+def decode_has(data: bytes, count: int) -> list[bool]:
+    """Of each content whether the peer has it."""
+    if len(data) != count or max(data, default=0) > 1:
+        raise MalformedError("not a yes or no to each content")
+    return [bool(one) for one in data]
 
 
 def encode_poll(nonce: bytes, members: Sequence[bytes]) -> bytes:

@@ -6,7 +6,7 @@ alarms.
 
 from collections.abc import Iterator
 
-from herodotus.core.status import PeerStatus, StoreStatus
+from herodotus.core.status import DoorStatus, PeerStatus, StoreStatus
 
 ALONE_S = 3_600
 """A peer that has known no other for so long will hardly find one by itself."""
@@ -33,6 +33,7 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
     if copying.suspects:
         first = ", ".join(sorted(copying.suspects)[:5])
         yield f"{len(copying.suspects):,} peers broke a promise about copies: {first}"
+    yield from _doors(copying.doors)
     if copying.done_in_s is None and copying.to_send + copying.to_fetch:
         yield f"{copying.to_send + copying.to_fetch:,} copies wait to be moved, and nothing moves: check the line"
     if status.leaving.silent:
@@ -52,6 +53,12 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
     used = budget.month_up_bytes + budget.month_down_bytes
     if budget.month_bytes_max and used >= budget.month_bytes_max:
         yield "This month's volume is used up: the peer crawls and copies nothing until next month"
+
+
+def _doors(doors: DoorStatus) -> Iterator[str]:
+    if doors.clock:
+        refused = "captures of others are" if doors.clock == "behind" else "this peer's captures are"
+        yield f"This machine's clock seems to be {doors.clock}: set it; until then {refused} refused"
 
 
 def _quarantine(store: StoreStatus, without_source: int) -> str:

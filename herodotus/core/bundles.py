@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from crawler.core.capture import Capture
 from herodotus.core.captures import CaptureId, Deposit, Original, RecordType, id_of_record, split_payload
+from herodotus.core.doors import DOOR
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.signatures import SIGNATURE
 from herodotus.core.warc import (
@@ -120,6 +121,8 @@ def _lines(record: WarcRecord) -> list[str]:
 _REQUEST = "application/http;msgtype=request"
 _RESPONSE = "application/http;msgtype=response"
 _PRIMARY = frozenset(kind.value for kind in RecordType)
+_OURS = frozenset({SIGNATURE, DOOR})
+"""Fields whose values are ours; with any other the record is read again."""
 
 
 def format_bundle(deposit: Deposit, original: Original | None, record_id: str | None = None) -> list[bytes]:
@@ -140,7 +143,7 @@ def format_bundle(deposit: Deposit, original: Original | None, record_id: str | 
                 _format_companion("metadata", "application/warc-fields", block, primary_id, shared)
             )
     records += map(format_foreign_companion, deposit.companions)
-    if any(name != SIGNATURE for name, _ in deposit.extra):
+    if any(name not in _OURS for name, _ in deposit.extra):
         _check_primary(records[0], deposit, is_revisit=original is not None)
     return records
 

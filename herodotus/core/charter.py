@@ -114,6 +114,11 @@ class Charter:
         True, "whether a peer must name a contact page to the sites it visits"
     )
     save_endpoint: bool = flag().setting(False, "whether readers may ask for a page to be archived now")
+    spread_imports: bool = flag().setting(
+        False,
+        "whether captures that a member brings in from elsewhere (imported files, saved pages) are copied to the "
+        "other holders; they are always shown as brought in. Where id_check is off they are",
+    )
     protocol_min: int = whole(1, 65_535).setting(
         1, "oldest protocol version that may join; this release speaks 1 only"
     )
@@ -167,6 +172,11 @@ class Charter:
             veteran_days=self.veteran_days,
             day_start_s=60 * (60 * int(self.day_start[:2]) + int(self.day_start[3:])),
         )
+
+    @property
+    def imports_spread(self) -> bool:
+        """Where all peers trust each other they do."""
+        return self.spread_imports or self.id_check == "off"
 
     def canonical(self) -> bytes:
         """JSON with sorted keys, without spaces and defaults; numbers of seconds as decimal text."""

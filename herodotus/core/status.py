@@ -247,6 +247,17 @@ class CrossFetchStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DoorStatus:
+    """Other peers' captures since the start: by which door they came in, why others were turned away, and which peers
+    sent most of those. `clock` is `behind` or `ahead` where the dates of others say that this machine's clock is."""
+
+    came: dict[str, int] = field(default_factory=dict)
+    turned_away: dict[str, int] = field(default_factory=dict)
+    peers: dict[str, str] = field(default_factory=dict)
+    clock: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopiesStatus:
     """Captures under way and since the start. `suspects` lists the peers that broke a promise, and how."""
 
@@ -281,6 +292,7 @@ class CopiesStatus:
     audits: tuple[AuditStatus, ...] = ()
     """The last of them, newest first."""
     cross_fetches: CrossFetchStatus = field(default_factory=CrossFetchStatus)
+    doors: DoorStatus = field(default_factory=DoorStatus)
     suspects: dict[str, str] = field(default_factory=dict)
 
 

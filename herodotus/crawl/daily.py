@@ -23,6 +23,7 @@ from crawler.frontier import Frontier
 from crawler.outcomes import CrawlCounts
 from crawler.ports import OwnsEverything, UrlOwner
 from crawler.worker import Crawler
+from herodotus.core.doors import Door
 from herodotus.core.errors import HerodotusError, StoreRefusedError, WorldFailure
 from herodotus.core.orders import Begin, CrawlControl, OrderReport, Pause, Resume
 from herodotus.core.status import CrawlStatus
@@ -305,6 +306,7 @@ class DailyCrawl:
             parts.world,
             wall_clock=parts.wall_clock,
             within=parts.within,
+            door=Door.CRAWLED,
         ) as gear:
             self._gear = gear
             try:

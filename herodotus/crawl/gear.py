@@ -38,6 +38,7 @@ from herodotus import __version__
 from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter
+from herodotus.core.doors import Door, Passage, field_of
 from herodotus.core.errors import SettingError
 from herodotus.core.settings.sections import Settings
 from herodotus.store import Store
@@ -50,14 +51,23 @@ PUBLIC_POLITENESS = PolitenessPolicy()
 class ArchiveSink:
     """The crawler's `CaptureSink` on an archive store."""
 
-    def __init__(self, store: Store, *, wall_clock: Callable[[], float], rules: UrlRules = STANDARD) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        wall_clock: Callable[[], float],
+        rules: UrlRules = STANDARD,
+        door: Door = Door.UNKNOWN,
+    ) -> None:
+        """`door`: by which its captures come into the network; a crawl without one does not say."""
         self._store = store
+        self._extra = () if door is Door.UNKNOWN else (field_of(Passage(door)),)
         self._wall_clock = wall_clock
         self._rules = rules
 
     async def store(self, capture: Capture) -> None:
         if capture.outcome is FetchOutcome.STORED:
-            await self._store.store(Deposit(capture=capture))
+            await self._store.store(Deposit(capture=capture, extra=self._extra))
         else:
             visit = Visit(url=capture.url, time_s=int(capture.requested_at), status=capture.status)
             await self._store.note_visits([visit])
@@ -190,6 +200,7 @@ async def open_gear(
     *,
     wall_clock: Callable[[], float],
     within: FetcherWrapper = lambda fetcher: fetcher,
+    door: Door = Door.UNKNOWN,
 ) -> AsyncIterator[CrawlGear]:
     """`within` puts a budget around what is fetched; what stewards ask for, robots.txt, is little and must come."""
     frontier = Frontier(
@@ -208,7 +219,7 @@ async def open_gear(
             allow_private_addresses=order.allow_private_addresses,
         )
         async with world.fetcher(fetch, order.rules, wall_clock) as fetcher:
-            sink = ArchiveSink(store, wall_clock=wall_clock, rules=order.rules)
+            sink = ArchiveSink(store, wall_clock=wall_clock, rules=order.rules, door=door)
             yield CrawlGear(
                 frontier=frontier,
                 fetcher=within(fetcher),

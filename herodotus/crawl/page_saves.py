@@ -20,6 +20,7 @@ from crawler.http import FetchSettings
 from crawler.outcomes import read_capture, report_of
 from crawler.ports import Fetcher, FetchRequest, Skipped, StewardPort
 from herodotus.core.charter import Charter
+from herodotus.core.doors import Door
 from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.core.settings.sections import Settings
@@ -101,7 +102,7 @@ class HomeSaves:
 
     def _sink(self) -> ArchiveSink:
         """The archive as it is now: it opens after the peer has begun to serve."""
-        return ArchiveSink(self._store(), wall_clock=self._wall_clock, rules=self._urls)
+        return ArchiveSink(self._store(), wall_clock=self._wall_clock, rules=self._urls, door=Door.BROUGHT_IN)
 
     async def save(self, url: str) -> SaveOutcome:
         if not self._is_open:

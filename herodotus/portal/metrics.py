@@ -137,6 +137,11 @@ METRICS = (
     ),
     MetricRow("copies_suspects", "Peers that broke a promise.", lambda s, _: len(s.copying.suspects)),
     MetricRow(
+        "copies_turned_away_total",
+        "Captures of other peers that no door let in.",
+        lambda s, _: sum(s.copying.doors.turned_away.values()),
+    ),
+    MetricRow(
         "copies_disputed_total",
         "Captures that another peer's capture of the same page and day contradicts.",
         lambda s, _: s.copying.disputed,

@@ -88,6 +88,8 @@ def status_page(
             if one["differed"]
         ),
         suspects="; ".join(f"{peer}: {how}" for peer, how in sorted(copying.suspects.items())),
+        came_in=", ".join(f"{count:,} {door}" for door, count in copying.doors.came.items()),
+        turned_away=_turned_away(copying),
         answers={str(code): count for code, count in figures.answered.items()},
         waits=", ".join(
             f"{kind} for {readable_duration(int(wait_s))}"
@@ -97,6 +99,12 @@ def status_page(
         log=log,
         order_form=order_form(status) if has_orders else "",
     )
+
+
+def _turned_away(copying: CopiesStatus) -> str:
+    by_reason = "; ".join(f"{count:,}: {why}" for why, count in copying.doors.turned_away.items())
+    senders = ", ".join(copying.doors.peers)
+    return f"{by_reason} (most by {senders})" if senders else by_reason
 
 
 def _repair(copying: CopiesStatus) -> str:

@@ -153,6 +153,10 @@ class Holdings(Protocol):
 
     async def held(self, keys: Sequence[bytes]) -> list[Held]: ...
 
+    async def has(self, contents: Sequence[tuple[bytes, bytes]]) -> list[bool]:
+        """Whether the captures of these keys are here with these SHA-256 in their records."""
+        ...
+
     async def parcel(self, key: bytes, sign: Sign) -> Parcel | None:
         """None when it is not here, or broken."""
         ...

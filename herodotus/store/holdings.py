@@ -279,6 +279,9 @@ class ArchiveHoldings:
     async def held(self, keys: Sequence[bytes]) -> list[Held]:
         return await self._read(lambda archive: [_held(archive, key) for key in keys])
 
+    async def has(self, contents: Sequence[tuple[bytes, bytes]]) -> list[bool]:
+        return await self._read(lambda archive: _has(archive, contents))
+
     async def broken(self, noted: int, known: Iterable[bytes], *, may_scan: bool, most: int) -> Broken:
         return await self._read(lambda archive: _broken(archive, noted, known, may_scan=may_scan, most=most))
 
@@ -334,6 +337,16 @@ def _held(archive: Archive, key: bytes) -> Held:
     if archive.is_deleted(CAPTURE + key):
         return Held.DELETED
     return Held.LACKING if archive.index.get(CAPTURE + key) is None else Held.HERE
+
+
+def _has(archive: Archive, contents: Sequence[tuple[bytes, bytes]]) -> list[bool]:
+    reader = Reader(archive)
+    found: list[bool] = []
+    for key, sha256 in contents:
+        value = archive.index.get(CAPTURE + key)
+        capture = None if value is None else reader.record_at(CAPTURE + key, value)
+        found.append(capture is not None and capture.id.digest == sha256)
+    return found
 
 
 def _proofs(archive: Archive, member: bytes, nonce: bytes) -> list[Proof]:

@@ -21,6 +21,7 @@ from herodotus.core.captures import (
     split_payload,
 )
 from herodotus.core.chunked import without_chunks
+from herodotus.core.doors import Door, Passage, through
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError, StoreRefusedError
 from herodotus.core.replay import Reference, Shown, resolution
 from herodotus.core.warc import (
@@ -55,6 +56,8 @@ CONCURRENT_STORES = 64
 READ_AHEAD_MAX = 64
 READ_AHEAD_BYTES = 4 * 1024 * 1024
 CONCURRENT_BYTES = 32 * 1024 * 1024
+_BROUGHT_IN = Passage(Door.BROUGHT_IN)
+"""Whatever the file says of it: for this network it came with the file."""
 _CAPTURES = ("response", "resource", "revisit")
 
 
@@ -248,7 +251,7 @@ async def _store_one(
             deposit = _deposit(record, url, group)
         if deposit is None:
             return
-        outcome = (await store.store(deposit)).outcome
+        outcome = (await store.store(through(_BROUGHT_IN, deposit))).outcome
     except (MalformedRecordError, DamagedRecordError, ValueError) as error:
         report.skip(group.found.offset, str(error))
         report.orphans += isinstance(error, OrphanError)

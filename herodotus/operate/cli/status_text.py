@@ -69,6 +69,11 @@ def _copying_lines(copying: _Facts) -> list[str]:
         )
         for peer, one in list(crossed.items())[:AUDITS_SHOWN]
     ]
+    doors = _dict(copying, "doors")
+    for name, what in (("came in", "came"), ("refused", "turned_away")):
+        counted = "  ".join(f"{why} {count}" for why, count in _dict(doors, what).items())
+        lines += [_line(f"  {name}", counted)] if counted else []
+    lines += [_line("  sender", f"{peer}  {why}") for peer, why in _dict(doors, "peers").items()]
     suspects = _dict(copying, "suspects")
     lines += [_line("  suspect", f"{peer}  {how}") for peer, how in list(suspects.items())[:SHOWN_MAX]]
     return lines

@@ -93,6 +93,17 @@ def test_polls_and_proofs() -> None:
     assert wire.decode_proofs(data, 2) == [[proof], []]
 
 
+def test_contents_that_somebody_may_have() -> None:
+    key = CAPTURED[:12] + bytes.fromhex("6553f100") + b"ddd"
+    data = wire.encode_contents([(key, b"d" * 32)])
+    assert data.hex() == key.hex() + "64" * 32
+    assert wire.decode_contents(data) == [(key, b"d" * 32)]
+    assert wire.decode_has(b"\1\0", 2) == [True, False]
+    for wrong in (b"\2\0", b"\1"):
+        with pytest.raises(MalformedError):
+            wire.decode_has(wrong, 2)
+
+
 @pytest.mark.parametrize("body", ["a180", "81a18001", "92a18090", "9281a1800190"])
 def test_a_text_that_is_no_utf_8_is_malformed(body: str) -> None:
     with pytest.raises(MalformedError):
@@ -112,6 +123,8 @@ def test_a_text_that_is_no_utf_8_is_malformed(body: str) -> None:
         wire.decode_keys,
         lambda data: wire.decode_outcomes(data, 3),
         wire.decode_poll,
+        wire.decode_contents,
+        lambda data: wire.decode_has(data, 3),
         lambda data: wire.decode_proofs(data, 1),
         wire.split_frames,
     ],

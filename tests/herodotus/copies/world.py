@@ -20,8 +20,10 @@ from dht import Contact, EventsLost, Subscription
 from dht.core.holders import Table
 from dht.core.ids import Key, PeerKey
 from dht.core.placement import Rule
+from dht.core.places import Standing
 from dht.core.records import Address
 from herodotus.copies.copies import Copies
+from herodotus.copies.doors import DoorRules, Doors
 from herodotus.copies.shared_state import Parts, View
 from herodotus.core.captures import CaptureId
 from herodotus.core.index_rows import CAPTURE, after
@@ -145,6 +147,27 @@ class Net:
         self.peers: list[Peer] = []
         self.bytes: dict[str, int] = {}
         self.settings = SETTINGS
+        self.spreads_imports = True
+        self.began = anyio.current_time()
+        self.began_s = float(NOW_S) + 4 * DAY_S
+        """By the peers' clocks: pages of these days are none of the future."""
+        self.clock_off_s: dict[int, float] = {}
+        self.young: set[bytes] = set()
+        self.place_of: dict[bytes, bytes] = {}
+        """Of those that are not a place of their own."""
+
+    def wall_s(self, peer: Peer) -> float:
+        passed_s = anyio.current_time() - self.began
+        return self.began_s + passed_s + self.clock_off_s.get(peer.number, 0.0)
+
+    def standings(self) -> dict[PeerKey, Standing]:
+        return {
+            one.contact.peer: Standing(
+                place := self.place_of.get(one.me, one.me), place, one.me not in self.young
+            )
+            for one in self.peers
+            if one.is_up or one.is_in_ring
+        }
 
     def count(self, service: str, size: int) -> None:
         self.bytes[service] = self.bytes.get(service, 0) + size
@@ -181,6 +204,14 @@ class Net:
             random=random.Random(self.random.random()),
             now=anyio.current_time,
             workers=AtOnce(),
+            doors=Doors(
+                DoorRules(
+                    wall_s=lambda: self.wall_s(peer),
+                    spreads_imports=self.spreads_imports,
+                    standings=self.standings,
+                    steward_key=lambda host: Key(hashlib.sha1(host.encode(), usedforsecurity=False).digest()),
+                )
+            ),
         )
         peer.copies = Copies(parts, self.settings, ring=lambda: peer, archive_opened=opened)
         peer.is_up = peer.is_in_ring = True

@@ -10,6 +10,7 @@ from herodotus.core.status import (
     CallsStatus,
     CopiesStatus,
     CrawlStatus,
+    DoorStatus,
     LeavingStatus,
     PeerStatus,
     ReadersStatus,
@@ -33,6 +34,14 @@ def test_a_peer_that_is_well_raises_none() -> None:
         (replace(STATUS, store=StoreStatus(damaged=3)), "3 damaged records"),
         (replace(STATUS, crawl=CrawlStatus(problem="the disk is full")), "The crawl: the disk is full"),
         (replace(STATUS, copying=CopiesStatus(suspects={"b": "lied", "a": "lied"})), "2 peers broke a promise"),
+        (
+            replace(STATUS, copying=CopiesStatus(doors=DoorStatus(clock="behind"))),
+            "clock seems to be behind: set it; until then captures of others are refused",
+        ),
+        (
+            replace(STATUS, copying=CopiesStatus(doors=DoorStatus(clock="ahead"))),
+            "clock seems to be ahead: set it; until then this peer's captures are refused",
+        ),
         (replace(STATUS, copying=CopiesStatus(to_send=4, to_fetch=3, done_in_s=None)), "7 copies wait to be moved"),
         (replace(STATUS, readers=ReadersStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections to the portal"),
         (replace(STATUS, calls=CallsStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections for calls"),

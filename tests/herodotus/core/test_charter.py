@@ -66,7 +66,8 @@ def test_the_keys_are_those_of_the_design_and_the_parameters_that_a_network_drop
         "area_v6", "positions_per_place", "spare_copies", "founded", "probation_days", "veteran_days", "id_check",
         "allow_private_addresses",
         "delay_floor_s", "per_address_concurrency", "fetch_by", "recrawl", "day_start", "day_length_s", "scope",
-        "dropped_parameters", "content", "contact_required", "save_endpoint", "protocol_min",
+        "dropped_parameters", "content", "contact_required", "save_endpoint", "spread_imports",
+            "protocol_min",
     ]  # fmt: skip
 
 

@@ -82,13 +82,21 @@ def test_a_terminal_shows_holders_audits_and_suspects() -> None:
         ],
         "audits": [{"peer": "ab12", "s_ago": 60, "asked": 16, "result": "unproven"}],
         "cross_fetches": {"made": 41, "peers": {"9a": {"agreed": 3, "differed": 15}}},
+        "doors": {
+            "came": {"crawled": 9, "late healed": 1},
+            "turned_away": {"its sender is no member": 5},
+            "peers": {"77aa": "its sender is no member (5)"},
+        },
         "suspects": {"ef56": "malformed answer (2)"},
     }
-    assert status_lines({"copying": copying})[-6:] == [
+    assert status_lines({"copying": copying})[-9:] == [
         "copying      too_few 12",
         "  holder     ab12  compared 7,300 s ago: 8 differences, 9,100 bytes",
         "  holder     cd34  not compared yet: 0 differences, 0 bytes, absent",
         "  audit      ab12  unproven, 60 s ago",
         "  checked    9a  15 differ, 3 agree",
+        "  came in    crawled 9  late healed 1",
+        "  refused    its sender is no member 5",
+        "  sender     77aa  its sender is no member (5)",
         "  suspect    ef56  malformed answer (2)",
     ]

@@ -1,0 +1,300 @@
+"""May this capture of another peer come in? The doors of `core.doors`, with the ring, the clock, and the other holders.
+
+What no owner brings in time must be with two holders in different places. The sender is one of them if it is a
+holder; the others are asked for the very content (`copies/1/has`), many captures in one call.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import anyio
+
+from crawler.core.errors import MalformedUrlError
+from crawler.core.urls import host_of, target_of
+from dht.core import ids
+from dht.core.places import Standing
+from herodotus.copies import wire
+from herodotus.copies.shared_state import SHOWN_KEY, Parts
+from herodotus.core.captures import Deposit
+from herodotus.core.copies import PeerKey
+from herodotus.core.doors import (
+    DECLINED_S,
+    SLACK,
+    ClockDoubts,
+    Declined,
+    Door,
+    Passage,
+    TurnedAway,
+    crawled_at,
+    is_ahead,
+    passage_in,
+)
+from herodotus.core.errors import MalformedError
+from herodotus.core.index_rows import KEY_BYTES as POSITION_BYTES
+from herodotus.core.index_rows import capture_key
+from herodotus.core.reconciliation import member_of
+from herodotus.core.status import DoorStatus
+from herodotus.peers.calls import CallError
+from herodotus.store import Held
+
+logger = logging.getLogger(__name__)
+
+SENDERS_MAX: Final = 1_024
+SENDERS_SHOWN: Final = 5
+ASKED_AT_ONCE: Final = 256
+ASK_S: Final = 10.0
+"""For a holder's answer; without one the next holder is asked."""
+GATHER_S: Final = 0.02
+"""Captures of one parcel's neighbours are asked about together."""
+PLACES_NEEDED: Final = 2
+STANDINGS_S: Final = 60.0
+"""Ages change once a day, and a table of 20,000 members takes half a millisecond to copy."""
+NEWCOMERS_S: Final = 1.0
+"""Where the peer that is asked about is not among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorRules:
+    """What doors ask of the peer."""
+
+    wall_s: Callable[[], float]
+    spreads_imports: bool
+    steward_key: Callable[[str], ids.Key]
+    """The key whose owner fetches a host's robots.txt."""
+    standings: Callable[[], Mapping[ids.PeerKey, Standing]]
+    """How each member counts."""
+
+
+@dataclass(slots=True)
+class _Question:
+    """Does anybody else have this? `places` are those that do."""
+
+    key: bytes
+    sha256: bytes
+    holders: Sequence[PeerKey]
+    places: set[Hashable] = field(default_factory=set)
+    asked: set[PeerKey] = field(default_factory=set)
+    is_unsure: bool = False
+    """Somebody gave no answer."""
+    answered: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Doors:
+    def __init__(self, rules: DoorRules) -> None:
+        self._rules = rules
+        self.declined = Declined()
+        self._clocks = ClockDoubts()
+        self._came: Counter[str] = Counter()
+        """Captures by their passage, since the start."""
+        self._turned_away: Counter[TurnedAway] = Counter()
+        self._by_sender: dict[PeerKey, Counter[TurnedAway]] = {}
+        self._waiting: list[_Question] = []
+        self._is_asking = False
+        self._standings: Mapping[ids.PeerKey, Standing] = {}
+        self._looked_at = float("-inf")
+
+    async def judge(
+        self, parts: Parts, deposit: Deposit, signer: PeerKey, sender: PeerKey
+    ) -> Passage | TurnedAway:
+        """By which door this comes in. Its bytes and its signature were checked. Asks others where it must."""
+        found = await self._judge(parts, deposit, signer, sender)
+        if isinstance(found, Passage):
+            self._came[str(found)] += 1
+            return found
+        self._note(sender, found)
+        lasts_s = DECLINED_S.get(found)
+        if lasts_s is not None:
+            key = capture_key(deposit.id)
+            self.declined.note(key[1:], member_of(key), sender, parts.now() + lasts_s)
+        return found
+
+    async def _judge(
+        self, parts: Parts, deposit: Deposit, signer: PeerKey, sender: PeerKey
+    ) -> Passage | TurnedAway:
+        rules, now_s, time_s = self._rules, self._rules.wall_s(), deposit.capture.time_s
+        if not self.is_member(parts, sender):
+            return TurnedAway.STRANGER
+        if is_ahead(time_s, now_s):
+            self._clocks.came_ahead(self._place_of(parts, sender), parts.now())
+            return TurnedAway.AHEAD
+        stated = passage_in(deposit)
+        if stated.first is not Door.BROUGHT_IN and self._is_fetcher(parts, deposit, signer):
+            door = crawled_at(time_s, now_s)
+            return Passage(stated.first, is_healed=True) if door is None else Passage(door)
+        is_elsewhere = await self._is_held_elsewhere(parts, deposit, sender)
+        if is_elsewhere:
+            return Passage(stated.first, is_healed=True)
+        if rules.spreads_imports and self._is_of_age(parts, signer):
+            return Passage(Door.BROUGHT_IN)
+        if stated.first is Door.BROUGHT_IN and not rules.spreads_imports:
+            return TurnedAway.BROUGHT_IN
+        # A signer of whom nothing is known here may be a member of whom we shall hear soon.
+        is_unsure = is_elsewhere is None or not self.is_member(parts, signer)
+        return TurnedAway.UNASKED if is_unsure else TurnedAway.CLAIMED
+
+    def admits(self, parts: Parts, sender: PeerKey) -> bool:
+        """Only members may bring something, or ask for a second word."""
+        if self.is_member(parts, sender):
+            return True
+        self._note(sender, TurnedAway.STRANGER)
+        return False
+
+    def is_member(self, parts: Parts, peer: PeerKey) -> bool:
+        """Also one that holds nothing (a leaf), or is away for less than a day."""
+        return peer in parts.view.table.peers or self._known_standing(parts, peer) is not None
+
+    def _is_of_age(self, parts: Parts, peer: PeerKey) -> bool:
+        return self.is_member(parts, peer) and self._standing(parts, peer).is_of_age
+
+    def _place_of(self, parts: Parts, peer: PeerKey) -> bytes:
+        return self._standing(parts, peer).place
+
+    def _standing(self, parts: Parts, peer: PeerKey) -> Standing:
+        return self._known_standing(parts, peer) or Standing(peer, peer, is_of_age=False)
+
+    def _known_standing(self, parts: Parts, peer: PeerKey) -> Standing | None:
+        """A member that is away for less than a day counts as it did."""
+        now = parts.now()
+        is_news = ids.PeerKey(peer) not in self._standings and now - self._looked_at >= NEWCOMERS_S
+        if is_news or now - self._looked_at >= STANDINGS_S:
+            members = parts.view.table.peers
+            kept = {one: standing for one, standing in self._standings.items() if one in members}
+            self._standings, self._looked_at = {**kept, **self._rules.standings()}, now
+        return self._standings.get(ids.PeerKey(peer))
+
+    def _is_fetcher(self, parts: Parts, deposit: Deposit, signer: PeerKey) -> bool:
+        """Is the signer one of those that fetch this URL? A host's steward fetches its robots.txt."""
+        if not self._is_of_age(parts, signer):
+            return False
+        table, peer = parts.view.table, ids.PeerKey(signer)
+        if table.rank(deposit.key, peer, SLACK) is not None:
+            return True
+        host = _host_of_robots(deposit.capture.url)
+        return bool(host) and table.rank(self._rules.steward_key(host), peer, SLACK) is not None
+
+    # -- the second holder --------------------------------------------------------------------------------
+
+    async def _is_held_elsewhere(self, parts: Parts, deposit: Deposit, sender: PeerKey) -> bool | None:
+        """None: somebody who might say yes does not answer."""
+        key, me, place_of = capture_key(deposit.id)[1:], parts.view.me, partial(self._place_of, parts)
+        holders = self._holders(parts, key)
+        question = _Question(key, deposit.id.digest, holders)
+        if sender in holders:
+            question.places.add(place_of(sender))
+        if (await parts.opened().held([key]))[0] is Held.HERE:
+            question.places.add(place_of(me))  # what we have is damaged
+        question.asked |= {me, sender}
+        elsewhere = {place_of(one) for one in holders} - {place_of(me)}
+        needed = max(1, min(PLACES_NEEDED, len(elsewhere)))
+        while len(question.places) < needed and self._next_holder(parts, question) is not None:
+            question.answered = anyio.Event()
+            self._waiting.append(question)
+            if not self._is_asking:
+                await self._ask(parts)
+            await question.answered.wait()
+        if len(question.places) >= needed:
+            return True
+        return None if question.is_unsure or any(one in parts.view.absent for one in holders) else False
+
+    def _holders(self, parts: Parts, key: bytes) -> list[PeerKey]:
+        """Of age; of the first k + 2."""
+        found = parts.view.table.of(ids.Key(key[:POSITION_BYTES]), SLACK)
+        return [one.peer for one in found if self._is_of_age(parts, one.peer)]
+
+    def _next_holder(self, parts: Parts, question: _Question) -> PeerKey | None:
+        for peer in question.holders:
+            is_new = peer not in question.asked and self._place_of(parts, peer) not in question.places
+            if is_new and peer not in parts.view.absent:
+                return peer
+        return None
+
+    async def _ask(self, parts: Parts) -> None:
+        """By the first of those that wait, for all of them: each continues when one more holder has answered."""
+        self._is_asking = True
+        taken: list[_Question] = []
+        try:
+            await anyio.sleep(GATHER_S)
+            taken, self._waiting = self._waiting, []
+            self._is_asking = False
+            by_peer: dict[PeerKey, list[_Question]] = {}
+            for question in taken:
+                peer = self._next_holder(parts, question)
+                if peer is not None:
+                    question.asked.add(peer)
+                    by_peer.setdefault(peer, []).append(question)
+            async with anyio.create_task_group() as tasks:
+                for peer, questions in sorted(by_peer.items()):
+                    for at in range(0, len(questions), ASKED_AT_ONCE):
+                        tasks.start_soon(self._ask_one, parts, peer, questions[at : at + ASKED_AT_ONCE])
+        except BaseException:
+            if not taken:  # cancelled before anybody was asked: the others begin anew
+                taken, self._waiting, self._is_asking = self._waiting, [], False
+            raise
+        finally:
+            for question in taken:
+                question.answered.set()
+
+    async def _ask_one(self, parts: Parts, peer: PeerKey, questions: Sequence[_Question]) -> None:
+        has: Sequence[bool] | None = None
+        contact = parts.contact(peer)
+        try:
+            if contact is not None:
+                body = wire.encode_contents([(one.key, one.sha256) for one in questions])
+                answer = await parts.calls().call(contact, wire.HAS, body, deadline_s=ASK_S)
+                has = wire.decode_has(answer, len(questions))
+        except CallError:
+            pass  # away just now
+        except MalformedError:
+            parts.suspects.note(peer, "malformed answer")
+        finally:
+            for at, question in enumerate(questions):
+                question.is_unsure |= has is None
+                if has is not None and has[at]:
+                    question.places.add(self._place_of(parts, peer))
+
+    # -- what is told of it -------------------------------------------------------------------------------
+
+    def _note(self, sender: PeerKey, why: TurnedAway) -> None:
+        self._turned_away[why] += 1
+        known = self._by_sender.get(sender)
+        if known is None:
+            if len(self._by_sender) >= SENDERS_MAX:
+                return
+            known = self._by_sender[sender] = Counter()
+        if not known[why]:
+            logger.warning("a copy was turned away peer=%s why=%s", sender.hex()[:SHOWN_KEY], why.value)
+        known[why] += 1
+
+    def was_ahead(self, parts: Parts, peer: PeerKey) -> None:
+        """It said so of a capture of ours."""
+        self._clocks.was_ahead(self._place_of(parts, peer), parts.now())
+
+    def status(self, parts: Parts) -> DoorStatus:
+        worst = sorted(self._by_sender.items(), key=lambda item: (-item[1].total(), item[0]))
+        return DoorStatus(
+            came=dict(sorted(self._came.items())),
+            turned_away={why.value: self._turned_away[why] for why in TurnedAway if self._turned_away[why]},
+            peers={peer.hex()[:SHOWN_KEY]: _told(known) for peer, known in worst[:SENDERS_SHOWN]},
+            clock=self._clock(parts),
+        )
+
+    def _clock(self, parts: Parts) -> str:
+        view = parts.view
+        others = {self._place_of(parts, peer) for peer in view.table.peers} - {self._place_of(parts, view.me)}
+        return self._clocks.ours(parts.now(), len(others))
+
+
+def _told(known: Counter[TurnedAway]) -> str:
+    return ", ".join(f"{why.value} ({number})" for why, number in known.most_common())
+
+
+def _host_of_robots(url: str) -> str:
+    """ "" for any other document."""
+    try:
+        return host_of(url) if target_of(url) == "/robots.txt" else ""
+    except (MalformedUrlError, ValueError):
+        return ""

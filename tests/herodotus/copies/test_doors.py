@@ -1,0 +1,316 @@
+"""What may be brought by whom, and what is turned away?"""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+from herodotus.copies import wire
+from herodotus.copies.doors import STANDINGS_S, Doors
+from herodotus.core.captures import Deposit
+from herodotus.core.doors import Declined, Door, Passage, through
+from herodotus.core.index_rows import capture_key
+from herodotus.core.signatures import signed
+from herodotus.peers.calls import RefusedError
+from herodotus.store.intake import compress_bundle
+from herodotus.store.reader import Reader
+from tests.herodotus.copies.world import Net, Peer, in_world, key_number, new_store, ring_of
+from tests.herodotus.store.making import page
+
+URL = "http://example.org/page"
+STRANGER = key_number(99)
+
+
+def doors_of(peer: Peer) -> Doors:
+    doors = peer.copies.parts.doors
+    assert isinstance(doors, Doors)
+    return doors
+
+
+def now_s(net: Net) -> int:
+    return int(net.wall_s(net.peers[0]))
+
+
+def by_rank(net: Net, url: str = URL) -> list[Peer]:
+    """All peers, the URL's owner first."""
+    table, key = net.table(), page(url, 0, b"").key
+    order = table.of(key, slack=len(net.peers))
+    return [net.by_key[one.peer] for one in order]
+
+
+def made(signer: Peer, url: str, time_s: int, body: bytes = b"body") -> Deposit:
+    return signed(signer.key, page(url, time_s, body))
+
+
+async def put(to: Peer, sender: bytes, *deposits: Deposit) -> list[int]:
+    body = b"".join(
+        frame
+        for one in deposits
+        for frame in wire.frames_of(wire.PARCEL, b"".join(compress_bundle(one, None)))
+    )
+    return list(await to.copies.services().calls[wire.PUT](sender, body))
+
+
+def key_of(deposit: Deposit) -> bytes:
+    return capture_key(deposit.id)[1:]
+
+
+def door_in(peer: Peer, deposit: Deposit) -> str | None:
+    found = Reader(peer.store.archive).read(deposit.id)
+    return None if found is None else found.record.get("Herodotus-Door")
+
+
+def play_with(play: Callable[[Net], Awaitable[None]], *, peers: int = 9, copies: int = 2) -> None:
+    """Among strangers, as in the public network: what is brought in stays where it is."""
+
+    async def whole(net: Net) -> None:
+        net.spreads_imports = False
+        await ring_of(net, *[None] * peers)
+        await play(net)
+
+    in_world(whole, copies=copies)
+
+
+def test_a_key_that_never_joined_brings_nothing_of_any_day_and_is_named() -> None:
+    async def play(net: Net) -> None:
+        owner, now = by_rank(net)[0], now_s(net)
+        stranger = STRANGER.public_key().public_bytes_raw()
+        forged = [
+            signed(STRANGER, page(URL, time_s, b"invented %d" % time_s))
+            for time_s in (86_400, now - 86_400, now, 4_102_444_800)
+        ]
+        for one in forged:
+            with pytest.raises(RefusedError, match="no-member"):
+                await put(owner, stranger, one)
+        with pytest.raises(RefusedError, match="no-member"):
+            await owner.copies.services().calls[wire.COME](
+                stranger, capture_key(forged[2].id)[1:13] + b"\0\0\0c"
+            )
+        await anyio.sleep(3_600)
+        assert not any(peer.ids() for peer in net.peers)
+        status = doors_of(owner).status(owner.copies.parts)
+        assert status.turned_away == {"its sender is no member": 5}
+        assert list(status.peers) == [stranger.hex()[:16]]
+
+    play_with(play)
+
+
+def test_an_owner_brings_what_is_fresh_and_of_its_last_week_and_nothing_of_other_days() -> None:
+    async def play(net: Net) -> None:
+        owner, second, *_ = by_rank(net)
+        other = by_rank(net)[-1]
+        now = now_s(net)
+        fresh, late = made(owner, URL, now - 3_600, b"1"), made(owner, URL, now - 2 * 86_400, b"2")
+        assert await put(second, owner.me, fresh, late) == [wire.STORED, wire.STORED]
+        assert door_in(second, fresh) == "1 crawled"
+        assert door_in(second, late) == "1 late"
+        ahead = made(owner, URL, now + 3_600, b"3")
+        assert await put(second, owner.me, ahead) == [wire.AHEAD]
+        # Some other member that does not fetch this URL, whatever the date.
+        claims = [made(other, URL, time_s, b"%d" % time_s) for time_s in (86_400, now - 86_400, now)]
+        assert await put(second, other.me, *claims) == [wire.DECLINED] * 3
+        assert second.ids() == {key_of(fresh), key_of(late)}
+
+    play_with(play)
+
+
+def test_the_young_bring_nothing_of_their_own_and_are_no_second_holder() -> None:
+    async def play(net: Net) -> None:
+        owner, second, third, *_ = by_rank(net)
+        now = now_s(net)
+        net.young = {owner.me, third.me}
+        await anyio.sleep(STANDINGS_S)
+        assert await put(second, owner.me, made(owner, URL, now)) == [wire.DECLINED]
+        old = of_a_peer_that_left(1_600_000_000)
+        for peer in (owner, third):
+            await peer.store.store(old)
+        assert await put(second, owner.me, old) == [wire.DECLINED]
+
+    play_with(play)
+
+
+def test_the_record_says_by_which_door_whatever_its_sender_wrote_into_it() -> None:
+    async def play(net: Net) -> None:
+        owner, second, *_ = by_rank(net)
+        late = made(owner, URL, now_s(net) - 86_400)
+        flattered = through(Passage(Door.CRAWLED), late)
+        assert await put(second, owner.me, flattered) == [wire.STORED]
+        assert door_in(second, late) == "1 late"
+
+    play_with(play)
+
+
+def test_what_is_brought_in_stays_where_it_is_and_its_peer_may_leave() -> None:
+    async def play(net: Net) -> None:
+        keeper = net.peers[0]
+        imported = [
+            through(Passage(Door.BROUGHT_IN), page(f"{URL}/{n}", 946_684_800, b"%d" % n)) for n in range(20)
+        ]
+        for one in imported:
+            await keeper.store.store(one)
+        await anyio.sleep(3_600)
+        assert keeper.ids() == {key_of(one) for one in imported}
+        assert not any(peer.ids() for peer in net.peers[1:])
+        sent = net.bytes[wire.PUT]
+        await anyio.sleep(2 * 3_600)
+        assert net.bytes[wire.PUT] == sent  # what was declined is not sent each time anew
+        with anyio.fail_after(600):
+            await keeper.copies.hand_over()
+
+    play_with(play)
+
+
+def test_what_is_brought_in_spreads_where_the_charter_says_so_and_is_called_so_everywhere() -> None:
+    async def play(net: Net) -> None:
+        keeper = net.peers[0]
+        imported = through(Passage(Door.BROUGHT_IN), page(URL, 946_684_800, b"old"))
+        await keeper.store.store(imported)
+        await net.settle({key_of(imported)}, within_s=7_200)
+        assert {door_in(net.by_key[one], imported) for one in net.holders(key_of(imported))} == {
+            "1 brought-in"
+        }
+
+    async def spreading(net: Net) -> None:
+        await ring_of(net, *[None] * 9)
+        await play(net)
+
+    in_world(spreading, copies=2)
+
+
+# -- healed -----------------------------------------------------------------------------------------------
+
+
+def of_a_peer_that_left(time_s: int) -> Deposit:
+    """None of the members fetched it."""
+    return through(Passage(Door.CRAWLED), signed(key_number(50), page(URL, time_s, b"kept")))
+
+
+def test_an_old_capture_that_two_holders_have_comes_to_the_third() -> None:
+    async def play(net: Net) -> None:
+        first, second, third, *_ = by_rank(net)
+        old = of_a_peer_that_left(1_600_000_000)
+        await second.store.store(old)
+        assert await put(first, second.me, old) == [wire.DECLINED]
+        doors_of(first).declined = Declined()
+        await third.store.store(old)
+        assert await put(first, second.me, old) == [wire.STORED]
+        assert door_in(first, old) == "1 crawled healed"
+
+    play_with(play)
+
+
+def test_two_keys_of_one_place_are_one_holder() -> None:
+    async def play(net: Net) -> None:
+        first, second, third, fourth, *_ = by_rank(net)
+        doors = doors_of(first)
+        net.place_of = {second.me: b"place", third.me: b"place"}
+        await anyio.sleep(STANDINGS_S)
+        old = of_a_peer_that_left(1_600_000_000)
+        for peer in (second, third):
+            await peer.store.store(old)
+        assert await put(first, second.me, old) == [wire.DECLINED]
+        doors.declined = Declined()
+        await fourth.store.store(old)
+        assert await put(first, second.me, old) == [wire.STORED]
+
+    play_with(play)
+
+
+def test_another_content_of_the_same_second_is_no_second_word() -> None:
+    async def play(net: Net) -> None:
+        _, second, third, *_ = by_rank(net)
+        old = of_a_peer_that_left(1_600_000_000)
+        await third.store.store(old)
+        key, digest = key_of(old), old.id.digest
+        ask = third.copies.services().calls[wire.HAS]
+        contents = [(key, digest), (key, digest[:3] + bytes(29)), (bytes(19), digest)]
+        assert list(await ask(second.me, wire.encode_contents(contents))) == [1, 0, 0]
+
+    play_with(play)
+
+
+def test_one_that_nobody_can_be_asked_about_may_come_again_soon() -> None:
+    async def play(net: Net) -> None:
+        first, second, third, fourth, *_ = by_rank(net)
+        old = of_a_peer_that_left(1_600_000_000)
+        for peer in (second, third):
+            await peer.store.store(old)
+        for peer in (third, fourth):
+            peer.is_up = False
+        assert await put(first, second.me, old) == [wire.DECLINED]
+        third.is_up = True
+        await put(first, second.me, old)
+        assert first.ids() == {key_of(old)}
+
+    play_with(play)
+
+
+def test_many_at_once_are_asked_about_together() -> None:
+    async def play(net: Net) -> None:
+        first, second, third, *_ = by_rank(net)
+        urls = [f"http://example.org/{n}" for n in range(400)]
+        same = [url for url in urls if by_rank(net, url)[:3] == [first, second, third]]
+        assert len(same) > 4
+        old = [signed(key_number(50), page(url, 1_600_000_000, b"kept")) for url in same]
+        for one in old:
+            for peer in (second, third):
+                await peer.store.store(one)
+        before = anyio.current_time()
+        assert await put(first, second.me, *old) == [wire.STORED] * len(old)
+        assert anyio.current_time() - before < 0.2  # one question, there and back
+        assert doors_of(first).status(first.copies.parts).came == {"unknown healed": len(old)}
+
+    play_with(play)
+
+
+# -- clocks -----------------------------------------------------------------------------------------------
+
+
+def test_a_peer_whose_clock_is_behind_says_so_and_takes_all_of_it_later() -> None:
+    async def play(net: Net) -> None:
+        slow, *others = by_rank(net)
+        net.clock_off_s[slow.number] = -5 * 3_600.0
+        now = int(net.wall_s(others[0]))
+        pages = [made(others[n % 8], f"{URL}/{n}", now + n) for n in range(60)]
+        for one, peer in zip(pages, others * 8, strict=False):
+            await put(slow, peer.me, one)
+        assert not slow.ids()
+        assert doors_of(slow).status(slow.copies.parts).clock == "behind"
+        assert not any(doors_of(peer).status(peer.copies.parts).clock for peer in others)
+
+    play_with(play)
+
+
+def test_a_peer_whose_clock_is_ahead_is_told_by_three_places() -> None:
+    async def play(net: Net) -> None:
+        net.clock_off_s[0] = 86_400.0
+        fast = net.peers[0]
+        for number in range(30):
+            await fast.store.store(made(fast, f"{URL}/{number}", int(net.wall_s(fast))))
+        await anyio.sleep(60)
+        status = doors_of(fast).status(fast.copies.parts)
+        assert status.clock == "ahead"
+        assert {one for peer in net.peers[1:] for one in peer.ids()} == set()
+
+    play_with(play)
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_fewer_places_than_three_do_not_make_a_peer_doubt_its_clock(places: int) -> None:
+    async def play(net: Net) -> None:
+        first, *others = by_rank(net)
+        for peer in others[:places]:
+            for number in range(5):
+                await put(first, peer.me, made(peer, URL, now_s(net) + 7_200 + number))
+        assert doors_of(first).status(first.copies.parts).clock == ""
+
+    play_with(play)
+
+
+def test_a_store_without_a_door_in_its_records_still_opens() -> None:
+    store = new_store()
+    deposit = page(URL, 1_600_000_000, b"of before")
+    anyio.run(store.store, deposit)
+    found = Reader(store.archive).read(deposit.id)
+    assert found is not None
+    assert found.record.get("Herodotus-Door") is None
