@@ -49,6 +49,7 @@ from herodotus.peers.calls import Services
 from herodotus.peers.membership import MembershipParts, RingMembership
 from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.peers.observation import Observation
+from herodotus.peers.standings import standings_now
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import Shelf
@@ -220,6 +221,12 @@ class Peer:
                     steward_key=lambda host: key_of_subject(subject_of(host)),
                     standings=self._standings,
                 )
+            ),
+            standings=standings_now(
+                self._standings,
+                self._membership.rules.places,
+                self._world.unix_s,
+                self._observation.age_days,
             ),
         )
 

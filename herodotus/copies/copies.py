@@ -32,7 +32,7 @@ from herodotus.copies.shared_state import (
     Parts,
     WatchedRing,
 )
-from herodotus.copies.surplus import DIRECTORIES, ShareSurvey, foreign, let_go, survey
+from herodotus.copies.surplus import DIRECTORIES, LettingGo, ShareSurvey, foreign, survey
 from herodotus.core.captures import CaptureId
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
@@ -43,9 +43,9 @@ from herodotus.core.ports import Lane
 from herodotus.core.reconciliation import Scope, ranges_of
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.status import CopiesStatus, DoorStatus
-from herodotus.peers.calls import Services
+from herodotus.peers.calls import CallError, Services
 from herodotus.peers.ring_view import LastingView
-from herodotus.store import Bell, current_bell
+from herodotus.store import Bell, Holdings, current_bell
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +148,9 @@ class Copies:
         self._auditor = Auditor(self.parts, every_s=settings.audit_s, on_doubt=self._compare_again)
         self._answers = CopyServices(self.parts, on_come=self._puller.poke)
         self._survey = ShareSurvey()
+        self._letting_go = LettingGo(
+            parts, settings, stored=lambda: self._arrivals.stored, on_doubt=self._compare_again
+        )
         self._pace = Pace()
 
     def services(self) -> Services:
@@ -168,7 +171,8 @@ class Copies:
         self._look(self._ring())
         self._pusher.resume()
         parts = (self._arrivals, self._rounds, self._auditor, self._puller, self._pusher)
-        for work in (self._watch_ring, self._survey_now_and_then, *(part.run for part in parts)):
+        looks = (self._watch_ring, self._survey_now_and_then, self._let_go_now_and_then)
+        for work in (*looks, *(part.run for part in parts)):
             tasks.start_soon(work)
 
     async def _wait_for_archive(self) -> None:
@@ -235,6 +239,15 @@ class Copies:
                 logger.warning("copies could not be counted error=%s", error)
             await anyio.sleep(self._look_s())
 
+    async def _let_go_now_and_then(self) -> None:
+        """Beside the surveys: a slow holder may take minutes to prove what it has."""
+        while True:
+            await anyio.sleep(self._look_s())
+            try:
+                await self._letting_go.run_once(self.parts.opened(), self._survey)
+            except (ArchiveError, CallError) as error:
+                logger.warning("surplus copies stay error=%s", error)
+
     async def survey(self) -> None:
         holdings, parts = self.parts.opened(), self.parts
         before = self._survey
@@ -245,20 +258,13 @@ class Copies:
         self._pace.note(parts.counts.received + parts.counts.pushed, now)
         if await self._repairs.look(holdings):
             self._puller.poke()
-        await let_go(
-            parts, holdings, self._survey, keep_s=self._settings.keep_s, stored=lambda: self._arrivals.stored
-        )
-        self._ask_about_surplus(now)
+        await self._ask_about_surplus(holdings)
         self._ask_about_lacking(now)
 
-    def _ask_about_surplus(self, now: float) -> None:
+    async def _ask_about_surplus(self, holdings: Holdings) -> None:
         """Promises are short; those that are needed now are asked for again."""
-        if now - self.parts.view.changed_at < self._settings.keep_s:
-            return
-        for group in self._survey.surplus:
-            if self.parts.view.is_promised(group.arcs, now):
-                continue
-            for peer in self.parts.ledger.needs_promises(group, now):
+        for group in await self._letting_go.may_wait_for(holdings, self._survey):
+            for peer in self.parts.ledger.needs_promises(group, self.parts.now()):
                 if not self._pusher.is_pending(peer) and peer not in self.parts.view.absent:
                     self._rounds.hurry(peer, Purpose.SURPLUS)
 

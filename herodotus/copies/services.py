@@ -9,6 +9,7 @@ import anyio
 from dht.core.arcs import Arcs
 from herodotus.copies import wire
 from herodotus.copies.fetch_queue import receive_all
+from herodotus.copies.full_proofs import FullProofService
 from herodotus.copies.shared_state import COMPARING, Parts
 from herodotus.core import reconciliation
 from herodotus.core.copies import PeerKey
@@ -36,6 +37,7 @@ class CopyServices:
         self._parts = parts
         self._on_come = on_come
         self._celled: set[PeerKey] = set()
+        self._full_proofs = FullProofService(parts)
 
     def services(self) -> Services:
         return Services(
@@ -47,6 +49,7 @@ class CopyServices:
                 wire.COME: _guarded(self._come),
                 wire.POLL: _guarded(self._poll),
                 wire.HAS: _guarded(self._has),
+                wire.PROVE: _guarded(self._full_proofs.prove),
             },
             streams={
                 wire.CELLS: _guarded_stream(self._cells_of),

@@ -26,6 +26,7 @@ from herodotus.core import reconciliation
 from herodotus.core.captures import Deposit
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.ledger import Group, HoldingLedger, Offers, Wanted, shared_with
+from herodotus.core.copies.possession import EachItsOwn, Standings
 from herodotus.core.doors import Declined, Passage, TurnedAway
 from herodotus.core.index_rows import KEY_BYTES as POSITION_BYTES
 from herodotus.core.ports import Lane, Workers
@@ -280,6 +281,7 @@ class Parts:
     """Captures being stored that came from another peer: they are not pushed on from here."""
     unpacking: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while a parcel is unpacked and stored that is large inside."""
+    standings: Callable[[], Standings] = EachItsOwn
     hear: Callable[[], None] = lambda: None
     """Takes notice of all that was stored until now."""
     on_received: OnReceived = nobody_told

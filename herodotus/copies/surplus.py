@@ -2,15 +2,21 @@
 then."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from dht.core import ids
 from dht.core.arcs import Arcs
-from herodotus.copies.shared_state import Parts
+from dht.core.ids import KEY_BYTES, Key
+from herodotus.copies.full_proofs import ask_all
+from herodotus.copies.shared_state import Parts, View
+from herodotus.copies.wire import PROVED_MAX
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.ledger import Group, shared_with
+from herodotus.core.copies.possession import PROOF_USED_WITHIN_S, Allowance, Steadiness, are_trusted
 from herodotus.core.errors import ArchiveError
 from herodotus.core.reconciliation import Range, arcs_of, in_directory, ranges_of
+from herodotus.core.settings.sections import CopiesSettings
 from herodotus.store import Holdings
 
 logger = logging.getLogger(__name__)
@@ -29,6 +35,9 @@ class ShareSurvey:
     """Captures in each range of what is ours, and of what is not."""
     own: list[Group] = field(default_factory=list)
     surplus: list[Group] = field(default_factory=list)
+    pieces: list[Group] = field(default_factory=list)
+    """The surplus again, directory by directory: their bounds do not move with what is in others."""
+    steadiness: Steadiness = field(default_factory=Steadiness)
     standing: tuple[int, int, int] = (-1, -1, -1)
     """What it was made from; while that is the same, so is it."""
 
@@ -42,70 +51,147 @@ async def survey(parts: Parts, holdings: Holdings, last: ShareSurvey) -> ShareSu
     own = list(view.groups)
     if standing == last.standing:
         return last
-    outside = await foreign(holdings, view.share, SURPLUS_DIRECTORIES_MAX) if len(view.table) else Arcs()
-    surplus = view.groups_in(outside)
+    outside = await _outside(holdings, view.share, SURPLUS_DIRECTORIES_MAX) if len(view.table) else []
+    surplus = view.groups_in(arcs_of(outside))
+    pieces = [piece for part in outside for piece in view.groups_in(arcs_of((part,)))]
+    last.steadiness.see({piece.arcs: piece.holders for piece in pieces}, parts.now())
     ranges = [one for group in (*own, *surplus) for one in ranges_of(group.arcs)]
     counts = dict(zip(ranges, await holdings.counts(ranges), strict=True))
     return ShareSurvey(
         counts=counts,
         own=own,
         surplus=[one for one in surplus if any(counts[part] for part in ranges_of(one.arcs))],
+        pieces=pieces,
+        steadiness=last.steadiness,
         standing=standing,
     )
 
 
 async def foreign(holdings: Holdings, share: Arcs, most: int) -> Arcs:
-    """Where there is something outside of a share, directory by directory."""
+    """Where there is something outside of a share."""
+    return arcs_of(await _outside(holdings, share, most))
+
+
+async def _outside(holdings: Holdings, share: Arcs, most: int) -> list[Range]:
+    """Directory by directory."""
     found: list[Range] = []
     for rest in ranges_of(~share):
         for directory in sorted(await holdings.digests(rest.low, rest.high)):
             if len(found) < most:
                 found.append(in_directory(directory, 2, rest))
-    return arcs_of(found)
+    return found
 
 
-async def let_go(
-    parts: Parts, holdings: Holdings, found: ShareSurvey, *, keep_s: float, stored: Callable[[], int]
-) -> int:
-    """Drop what every holder promised to hold. `stored` counts what was ever stored here: when that, the ring or what
-    others count on us for is another between the look at the promises and the deed, nothing goes."""
-    view = parts.view
-    if parts.now() - view.changed_at < keep_s or not view.share:
-        return 0
-    total = 0
-    for group in found.surplus:
-        standing = _Standing(parts, stored)
-        if standing.version == found.standing[2] and _may_go(parts, group):
-            for one in ranges_of(group.arcs):
-                total += await holdings.drop(one.low, one.high, standing.is_so)
-    if total:
-        parts.counts.dropped += total
-        logger.info("copies that others hold were dropped copies=%d", total)
-        try:
-            await holdings.compact()
-        except ArchiveError as error:
-            logger.warning("the archive could not be compacted error=%s", error)
-    return total
+class LettingGo:
+    """Deletes surplus copies, under all the conditions of replication.md 5."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        settings: CopiesSettings,
+        *,
+        stored: Callable[[], int],
+        on_doubt: Callable[[PeerKey], None],
+    ) -> None:
+        """`stored` counts what was ever stored here: when that, the ring or what others count on us for is another
+        between the look at promises and the deed, nothing goes. `on_doubt` as in `full_proofs`."""
+        self._parts, self._settings = parts, settings
+        self._stored, self._on_doubt = stored, on_doubt
+        self._allowance = Allowance(settings.let_go_share)
+
+    async def may_wait_for(self, holdings: Holdings, found: ShareSurvey) -> list[Group]:
+        """What could go now if its holders promised and proved it; nothing where there is room."""
+        view = self._parts.view
+        if self._parts.now() - view.changed_at < self._settings.keep_s or not view.share or not found.pieces:
+            return []
+        if not await self._most(holdings):
+            return []
+        return [piece for piece in farthest_first(view, found.pieces) if self._is_eligible(found, piece)]
+
+    async def _most(self, holdings: Holdings) -> int:
+        room, now = await holdings.room(), self._parts.now()
+        return self._allowance.left(holdings.captures, room, self._settings.full_share, now)
+
+    async def run_once(self, holdings: Holdings, found: ShareSurvey) -> int:
+        """Drop what there is no room for, and every holder proved and promised to hold. Returns how many."""
+        parts, total = self._parts, 0
+        for piece in await self.may_wait_for(holdings, found):
+            if parts.view.version != found.standing[2]:
+                break
+            for one in ranges_of(piece.arcs) if self._may_go(found, piece) else ():
+                total += await self._let_go_of(holdings, found, piece, one)
+        if total:
+            logger.info("copies that others hold were dropped copies=%d", total)
+            try:
+                await holdings.compact()
+            except ArchiveError as error:
+                logger.warning("the archive could not be compacted error=%s", error)
+        return total
+
+    async def _let_go_of(self, holdings: Holdings, found: ShareSurvey, piece: Group, one: Range) -> int:
+        """Of one stretch, in parts as large as a proof: each goes as soon as it was proven."""
+        parts, settings, total = self._parts, self._settings, 0
+        keys = await holdings.keys((one,))
+        for at in range(0, len(keys), PROVED_MAX):
+            some = keys[at : at + min(await self._most(holdings), PROVED_MAX)]
+            if not some:
+                break
+            proven = await ask_all(
+                parts, holdings, piece.holders, some, promise_s=settings.promise_s, on_doubt=self._on_doubt
+            )
+            standing = _Standing(parts, self._stored, proven.at)
+            if (
+                not proven.is_by_all
+                or standing.version != found.standing[2]
+                or not self._may_go(found, piece)
+            ):
+                break
+            gone = await holdings.drop(one.low, one.high, frozenset(proven.keys), standing.is_so)
+            self._allowance.spend(gone, parts.now())
+            parts.counts.dropped += gone
+            total += gone
+            if gone < len(proven.keys):
+                break
+        return total
+
+    def _may_go(self, found: ShareSurvey, piece: Group) -> bool:
+        parts = self._parts
+        is_promised = parts.ledger.may_go(piece, parts.view.absent, parts.now())
+        return is_promised and self._is_eligible(found, piece)
+
+    def _is_eligible(self, found: ShareSurvey, piece: Group) -> bool:
+        parts, view, now = self._parts, self._parts.view, self._parts.now()
+        if view.me in piece.holders or view.is_promised(piece.arcs, now):
+            return False
+        if now - found.steadiness.since(piece.arcs) < self._settings.keep_s:
+            return False
+        return are_trusted(piece.holders, view.table.peers, parts.standings(), view.copies)
 
 
-def _may_go(parts: Parts, group: Group) -> bool:
-    view, now = parts.view, parts.now()
-    if len(group.holders) < view.copies or view.me in group.holders:
-        return False
-    return not view.is_promised(group.arcs, now) and parts.ledger.may_go(group, view.absent, now)
+def farthest_first(view: View, pieces: Sequence[Group]) -> list[Group]:
+    """What we are the least likely to hold again goes first: the copies next behind the holders are the spare ones."""
+
+    def rank(piece: Group) -> int:
+        position = ranges_of(piece.arcs)[0].low.ljust(KEY_BYTES, b"\0")
+        ours = view.table.rank(Key(position), ids.PeerKey(view.me), slack=view.copies)
+        return 2 * view.copies if ours is None else ours
+
+    return sorted(pieces, key=rank, reverse=True)
 
 
 class _Standing:
     """What the decision that something may go rests upon, as it is now. `is_so` is asked in another thread."""
 
-    def __init__(self, parts: Parts, stored: Callable[[], int]) -> None:
+    def __init__(self, parts: Parts, stored: Callable[[], int], proven_at: float) -> None:
         self._parts, self._stored = parts, stored
-        self._at = parts.now()
+        self._at, self._proven_at = parts.now(), proven_at
         self._before = stored()
         parts.hear()  # of all that is counted in it
         self.version, self._given = parts.view.version, parts.view.given
 
     def is_so(self) -> bool:
-        view = self._parts.view
+        view, now = self._parts.view, self._parts.now()
+        if now - self._proven_at > PROOF_USED_WITHIN_S:
+            return False
         is_as_it_was = (self.version, self._given) == (view.version, view.given)
-        return is_as_it_was and self._stored() == self._before and self._parts.now() - self._at <= DEED_S
+        return is_as_it_was and self._stored() == self._before and now - self._at <= DEED_S

@@ -6,16 +6,19 @@ MalformedError.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from itertools import pairwise
 from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
+from herodotus.core.copies.possession import FULL_PROOF_BYTES
 from herodotus.core.errors import MalformedError
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.reconciliation import (
     DIGEST_BYTES,
     MEMBER_BYTES,
+    POSITIONS,
     RANGES_MAX,
     Range,
     Scope,
@@ -36,7 +39,11 @@ LACKS, PUT, COME, TAKE, POLL = (
     "copies/1/poll",
 )
 HAS = "copies/1/has"
+PROVE = "copies/1/prove"
 NONCE_BYTES = 16
+PROVED_MAX = 1_024
+"""Captures in one full proof: of 100 kB each, a processor reads and hashes them in a second or two."""
+PROMISE_S_MAX = 86_400
 ASKED_MAX = 4_096
 """Members in one question."""
 POLLED_MAX = 64
@@ -81,9 +88,25 @@ class _Poll(msgspec.Struct, kw_only=True):
     members: Annotated[bytes, Meta(max_length=POLLED_MAX * MEMBER_BYTES)]
 
 
+class _Prove(msgspec.Struct, kw_only=True):
+    keys: Annotated[bytes, Meta(min_length=CAPTURE_KEY_BYTES, max_length=PROVED_MAX * CAPTURE_KEY_BYTES)]
+    nonce: _Nonce
+    promise_s: Annotated[int, Meta(ge=1, le=PROMISE_S_MAX)]
+
+
+class FullAnswer(msgspec.Struct, kw_only=True):
+    """`missing`: keys of captures that the peer has not, or cannot read; then there is no proof."""
+
+    is_holder: bool
+    proof: Annotated[bytes, Meta(max_length=FULL_PROOF_BYTES)] = b""
+    missing: Annotated[bytes, Meta(max_length=PROVED_MAX * CAPTURE_KEY_BYTES)] = b""
+
+
 _Proofs = Annotated[list[Annotated[list[Proof], Meta(max_length=VERSIONS_MAX)]], Meta(max_length=POLLED_MAX)]
 
 _decode_ranges, _decode_poll, _decode_proofs = reader(_Ranges), reader(_Poll), reader(_Proofs)
+_decode_prove = reader(_Prove)
+encode_full_answer, decode_full_answer = encode, reader(FullAnswer)
 encode_root, decode_root = encode, reader(RootAnswer)
 encode_proofs = encode
 encode_list = b"".join
@@ -189,6 +212,32 @@ def decode_proofs(data: bytes, count: int) -> list[list[Proof]]:
     if len(proofs) != count:
         raise MalformedError("not an answer to each member")
     return proofs
+
+
+class FullQuestion(NamedTuple):
+    keys: list[bytes]
+    nonce: bytes
+    promise_s: int
+
+    @property
+    def stretch(self) -> Range:
+        """From the first of the captures to the last."""
+        first, last = (self.keys[at][:KEY_BYTES] for at in (0, -1))
+        after = int.from_bytes(last, "big") + 1
+        return Range(first, None if after == POSITIONS else after.to_bytes(KEY_BYTES, "big"))
+
+
+def encode_prove(question: FullQuestion) -> bytes:
+    keys = encode_list(question.keys)
+    return encode(_Prove(keys=keys, nonce=question.nonce, promise_s=question.promise_s))
+
+
+def decode_prove(data: bytes) -> FullQuestion:
+    asked = _decode_prove(data)
+    keys = _pieces(asked.keys, CAPTURE_KEY_BYTES, PROVED_MAX)
+    if any(one >= other for one, other in pairwise(keys)):
+        raise MalformedError("the captures are not in order")
+    return FullQuestion(keys, asked.nonce, asked.promise_s)
 
 
 # -- frames: one member's parcels, and what stands for it where there are none ----------------------------

@@ -18,6 +18,7 @@ from herodotus.core.bundles import (
     Visit,
 )
 from herodotus.core.captures import CaptureId, Deposit, position_of
+from herodotus.core.copies.possession import Room
 from herodotus.core.errors import IndexFailedError, StoreRefusedError
 from herodotus.core.index_rows import (
     META,
@@ -232,6 +233,14 @@ class Archive:
         with self.lock:
             has_disk = self.has_room_on(self.log.slice, bytes_) or bool(self._roomy(bytes_))
             return has_disk and self._is_within_offer(bytes_)
+
+    def room(self) -> Room:
+        """As `offered_bytes` of the whole peer: what is there, and what the disks can still take."""
+        used, most = self.files.bytes_used(), self.settings.archive_bytes_max
+        reserve = self.settings.reserve_bytes
+        free = sum(max(0, self.free_on(slice_) - reserve) for slice_ in self.files.present)
+        reachable = used + free
+        return Room(used, reachable if most is None else min(reachable, most))
 
     def has_room_on(self, slice_: int, bytes_: int) -> bool:
         return self._free_bytes is None or self._free_bytes(slice_) - bytes_ >= self.settings.reserve_bytes

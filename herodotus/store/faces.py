@@ -6,13 +6,14 @@ their locks. The one function that goes in is the guard of `drop`: it is asked u
 captures must not change between its answer and the deletion.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from herodotus.core.bundles import Visit
 from herodotus.core.captures import CaptureId, Deposit, Mode
+from herodotus.core.copies.possession import Room
 from herodotus.core.signatures import Proof
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.reader import Version
@@ -25,6 +26,8 @@ Stretch = tuple[bytes, bytes | None]
 """Positions from the first on, to before the second; None is the end of the circle. It does not wrap."""
 Sign = Callable[[Deposit], Deposit]
 """Gives the very same deposit where somebody vouches for it already."""
+TakePayload = Callable[[bytes, bytes], None]
+"""Takes a capture's SHA-256 and its payload, in the thread that reads it."""
 OnStored = Callable[[Sequence[CaptureId]], None]
 """Called with captures that have just become durable, in the thread that committed them: it must be quick."""
 
@@ -173,6 +176,10 @@ class Holdings(Protocol):
         """Of each content of each member that can be read."""
         ...
 
+    async def payloads(self, keys: Sequence[bytes], take: TakePayload) -> list[bytes]:
+        """Read the captures in this order, each checked against its SHA-256; the keys of those that cannot be."""
+        ...
+
     async def unpack(self, parcel: bytes, bytes_max: int) -> Deposit:
         """MalformedRecordError at anything that does not fit, and where all of it is more than `bytes_max`."""
         ...
@@ -181,9 +188,15 @@ class Holdings(Protocol):
         """Durable when it returns. StoreRefusedError when the disk cannot take it."""
         ...
 
-    async def drop(self, low: bytes, high: bytes | None, may_go: Callable[[], bool]) -> int:
-        """Drop captures that other peers hold now, without tombstones. Returns how many. `may_go` is asked in another
-        thread, while nothing can be stored."""
+    async def room(self) -> Room:
+        """How full the archive is."""
+        ...
+
+    async def drop(
+        self, low: bytes, high: bytes | None, keys: Container[bytes], may_go: Callable[[], bool]
+    ) -> int:
+        """Drop captures that other peers hold now, without tombstones: those of the stretch that `keys` name, and no
+        others. Returns how many. `may_go` is asked in another thread, while nothing can be stored."""
         ...
 
     async def broken(self, noted: int, known: Iterable[bytes], *, may_scan: bool, most: int) -> Broken:

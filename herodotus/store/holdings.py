@@ -11,12 +11,13 @@ body, is assembled. No parcel is trusted: `unpacked` checks every digest.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
 from herodotus.core.bundles import format_foreign_companion
 from herodotus.core.captures import CaptureId, Deposit, Mode, deposit_of_record, payload_sha256
+from herodotus.core.copies.possession import Room
 from herodotus.core.disputes import disputed
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import (
@@ -37,7 +38,7 @@ from herodotus.core.signatures import VERSIONS_MAX, Proof, prove
 from herodotus.core.warc import WarcRecord, check_block, split_records
 from herodotus.store.deletion import move_bodies
 from herodotus.store.engine import Archive
-from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, Taken
+from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, Taken, TakePayload
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
 from herodotus.store.members import MEMBER_BYTES_MAX, scan_members
@@ -165,8 +166,10 @@ def drop(
     low: bytes,
     high: bytes | None,
     may_go: Callable[[], bool] = lambda: True,
+    only: Container[bytes] | None = None,
 ) -> int:
-    """Drop captures that other peers hold now, without tombstones. Returns how many.
+    """Drop captures that other peers hold now, without tombstones: those of a stretch, or `only` some of them, by
+    their keys without family. Returns how many.
 
     Only the index forgets them. Their bytes go with the next compaction. An index that is rebuilt before that finds
     them again, and they are handed over again. `may_go` is asked while nothing can be stored. Nothing goes while a
@@ -175,7 +178,7 @@ def drop(
     total = 0
     while True:
         with archive.upkeep_lock:
-            victims = _ids_in(archive, low, high)
+            victims = _ids_in(archive, low, high, only)
             if not victims or archive.files.missing or not may_go():
                 return total
             ids = [id_ for _, id_ in victims if id_ is not None]
@@ -190,10 +193,15 @@ def drop(
         total += len(victims)
 
 
-def _ids_in(archive: Archive, low: bytes, high: bytes | None) -> list[tuple[bytes, CaptureId | None]]:
+def _ids_in(
+    archive: Archive, low: bytes, high: bytes | None, only: Container[bytes] | None
+) -> list[tuple[bytes, CaptureId | None]]:
     """The first in a stretch; None for the ids of those that cannot be read."""
     reader = Reader(archive)
-    rows = islice(archive.index.scan(*stretch(CAPTURE, low, high)), DROPPED_AT_ONCE)
+    meant = (
+        row for row in archive.index.scan(*stretch(CAPTURE, low, high)) if only is None or row[0][1:] in only
+    )
+    rows = islice(meant, DROPPED_AT_ONCE)
     found = ((key, reader.record_at(key, value)) for key, value in rows)
     return [(key, None if one is None else one.id) for key, one in found]
 
@@ -299,6 +307,9 @@ class ArchiveHoldings:
     async def proofs(self, members: Sequence[bytes], nonce: bytes) -> list[list[Proof]]:
         return await self._read(lambda archive: [_proofs(archive, one, nonce) for one in members])
 
+    async def payloads(self, keys: Sequence[bytes], take: TakePayload) -> list[bytes]:
+        return await self._read(lambda archive: _payloads(archive, keys, take))
+
     async def unpack(self, parcel: bytes, bytes_max: int) -> Deposit:
         return await self._read(lambda _archive: unpacked(parcel, bytes_max))
 
@@ -312,8 +323,13 @@ class ArchiveHoldings:
 
     # -- what goes ----------------------------------------------------------------------------------------
 
-    async def drop(self, low: bytes, high: bytes | None, may_go: Callable[[], bool]) -> int:
-        return await self._read(lambda archive: drop(archive, self._store.intake, low, high, may_go))
+    async def room(self) -> Room:
+        return await self._read(lambda archive: archive.room())
+
+    async def drop(
+        self, low: bytes, high: bytes | None, keys: Container[bytes], may_go: Callable[[], bool]
+    ) -> int:
+        return await self._read(lambda archive: drop(archive, self._store.intake, low, high, may_go, keys))
 
     async def compact(self) -> None:
         await self._store.compact()
@@ -358,6 +374,18 @@ def _proofs(archive: Archive, member: bytes, nonce: bytes) -> list[Proof]:
             proof = prove(nonce, capture.id.digest, capture.body)
             found.append(Proof(time_s=capture.time_s, digest=capture.id.digest, proof=proof))
     return found
+
+
+def _payloads(archive: Archive, keys: Sequence[bytes], take: TakePayload) -> list[bytes]:
+    reader, missing = Reader(archive), list[bytes]()
+    for key in keys:
+        value = archive.index.get(CAPTURE + key)
+        capture = None if value is None else reader.try_read(CAPTURE + key, value)
+        if capture is None:
+            missing.append(key)
+        else:
+            take(capture.id.digest, capture.body)
+    return missing
 
 
 def _is_disputed(archive: Archive, deposit: Deposit) -> bool:

@@ -166,12 +166,14 @@ async def test_the_guard_decides_whether_something_is_dropped_and_may_change_its
         asked.append(not asked)
         return asked[-1]
 
-    assert await holdings.drop(*ALL, lambda: False) == 0
-    assert await holdings.drop(*ALL, first_only) == 0  # it is asked again before anything goes
+    keys = [key_of(deposit.id)]
+    assert await holdings.drop(*ALL, keys, lambda: False) == 0
+    assert await holdings.drop(*ALL, keys, first_only) == 0  # it is asked again before anything goes
     assert len(asked) == 2
     assert holdings.captures == 1
     before = holdings.stamp, holdings.counted
-    assert await holdings.drop(*ALL, lambda: True) == 1
+    assert await holdings.drop(*ALL, [], lambda: True) == 0  # nothing else than what is named
+    assert await holdings.drop(*ALL, keys, lambda: True) == 1
     assert (holdings.stamp, holdings.counted) != before
     assert await holdings.held([key_of(deposit.id)]) == [Held.LACKING]
     assert (await holdings.take(deposit)).outcome is StoreOutcome.NEW

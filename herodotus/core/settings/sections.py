@@ -170,7 +170,18 @@ class CopiesSettings:
         900.0, "the same when fewer than two thirds of the copies can be reached"
     )
     keep_s: float = seconds(1, 2_592_000).setting(
-        3_600.0, "how long this peer's share must be unchanged before it may delete surplus copies"
+        86_400.0,
+        "how long this peer's share, and the holders of a surplus copy, must be unchanged before it may be deleted",
+    )
+    full_share: float = number(0, 1, "of the offer").setting(
+        0.9, "surplus copies stay until the archive takes this share of what the peer offers"
+    )
+    let_go_share: float = number(0, 1, "of the archive's captures").setting(
+        0.05, "the most that is deleted as surplus in 24 hours"
+    )
+    promise_s: float = seconds(1, 86_400).setting(
+        86_400.0,
+        "how long the holders of a surplus copy must promise to keep theirs before it is deleted here",
     )
     audit_s: float = seconds(1, 604_800).setting(
         3_600.0, "how often the peer asks another holder for proof of a copy"
@@ -337,6 +348,9 @@ PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
             "copies.departed_s": 10.0,
             "copies.low_s": 5.0,
             "copies.keep_s": 5.0,
+            "copies.full_share": 0.0,
+            "copies.let_go_share": 1.0,
+            "copies.promise_s": 60.0,
             "copies.audit_s": 10.0,
             "copies.cross_fetch_share": 0.0,
             "links.wait_s": 1.0,

@@ -6,7 +6,7 @@ peer before six others have it; and when the storm is over, all is back where it
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -23,8 +23,8 @@ LOST_AT_ONCE_MAX = 5
 FILLED_WITHIN_S = 1_500.0
 """After a return or a departure: the clock of the absent (600 s), a comparison (600 s), what has failed meanwhile."""
 SETTLED_WITHIN_S = 1_800.0 + 1_800.0
-"""Promises (half an hour), then as above: until then there may be more copies than k, never fewer for longer than it
-takes to fill."""
+"""Promises (half an hour here), then as above: until then there may be more copies than k, never fewer for longer
+than it takes to fill."""
 PEERS_MAX = 16
 NEWS_S = 10.0
 """Until everybody has looked at a ring that changed."""
@@ -134,11 +134,16 @@ def watched_drops(net: Net) -> Iterator[None]:
     """Whatever a peer lets go must be with six others, or with all there are."""
 
     def watched(
-        archive: Archive, intake: Intake, low: bytes, high: bytes | None, may_go: Callable[[], bool]
+        archive: Archive,
+        intake: Intake,
+        low: bytes,
+        high: bytes | None,
+        may_go: Callable[[], bool],
+        only: Container[bytes],
     ) -> int:
         peer = next(one for one in net.peers if one.store.archive is archive)
         before = peer.ids()
-        count = drop(archive, intake, low, high, may_go)
+        count = drop(archive, intake, low, high, may_go, only)
         hosts = sum(one.is_up for one in net.peers)
         for key in before - peer.ids():
             others = sum(key in one.ids() or _had_just_now(one, key) for one in net.peers)

@@ -1,5 +1,6 @@
 """The bytes of docs/protocol/replication.md, and what any other bytes come to."""
 
+import hashlib
 import random
 from collections.abc import Callable
 
@@ -8,6 +9,7 @@ import pytest
 from herodotus.copies import wire
 from herodotus.copies.wire import CopyFrame
 from herodotus.core import reconciliation
+from herodotus.core.copies.possession import FullProof
 from herodotus.core.copies.symbols import CellReader, Symbols, encode_cells
 from herodotus.core.errors import MalformedError
 from herodotus.core.reconciliation import Range, leaf_digest
@@ -104,6 +106,38 @@ def test_contents_that_somebody_may_have() -> None:
             wire.decode_has(wrong, 2)
 
 
+PROVED = [
+    bytes.fromhex("0102030405060708090a0b0c6553f100aabbcc"),
+    bytes.fromhex("0102030405060708090a0b0d6553f100aabbcc"),
+]
+
+
+def test_full_proofs() -> None:
+    question = wire.FullQuestion(PROVED, NONCE, 86_400)
+    data = bytes.fromhex(
+        "83 a46b657973 c426 0102030405060708090a0b0c6553f100aabbcc 0102030405060708090a0b0d6553f100aabbcc"
+        "a56e6f6e6365 c410 6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e a970726f6d6973655f73 ce00015180"
+    )
+    assert wire.encode_prove(question) == data
+    assert wire.decode_prove(data) == question
+    assert question.stretch == Range(PROVED[0][:12], PROVED[1][:11] + b"\x0e")
+    answer = wire.FullAnswer(is_holder=True, proof=b"p" * 32)
+    data = bytes.fromhex("83a969735f686f6c646572c3a570726f6f66c420" + "70" * 32 + "a76d697373696e67c400")
+    assert wire.encode_full_answer(answer) == data
+    assert wire.decode_full_answer(data) == answer
+    proof = FullProof(NONCE)
+    for payload in (b"one", b"two"):
+        proof.add(hashlib.sha256(payload).digest(), payload)
+    found = "506f56b28d34c324db4ba1e1f1ce82a0f5bd69adc7b13a9c35c5fcaccfeb6334"
+    assert proof.by(prover=b"\x01" * 32, asker=b"\x02" * 32).hex() == found
+
+
+@pytest.mark.parametrize("keys", [[], PROVED[::-1], PROVED[:1] * 2])
+def test_captures_to_prove_that_are_none_or_in_no_order_are_refused(keys: list[bytes]) -> None:
+    with pytest.raises(MalformedError):
+        wire.decode_prove(wire.encode_prove(wire.FullQuestion(keys, NONCE, 60)))
+
+
 @pytest.mark.parametrize("body", ["a180", "81a18001", "92a18090", "9281a1800190"])
 def test_a_text_that_is_no_utf_8_is_malformed(body: str) -> None:
     with pytest.raises(MalformedError):
@@ -126,6 +160,8 @@ def test_a_text_that_is_no_utf_8_is_malformed(body: str) -> None:
         wire.decode_contents,
         lambda data: wire.decode_has(data, 3),
         lambda data: wire.decode_proofs(data, 1),
+        wire.decode_prove,
+        wire.decode_full_answer,
         wire.split_frames,
     ],
 )

@@ -26,6 +26,7 @@ from herodotus.copies.copies import Copies
 from herodotus.copies.doors import DoorRules, Doors
 from herodotus.copies.shared_state import Parts, View
 from herodotus.core.captures import CaptureId
+from herodotus.core.copies.possession import EachItsOwn, Standings
 from herodotus.core.index_rows import CAPTURE, after
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.signatures import signed
@@ -42,6 +43,9 @@ SETTINGS = CopiesSettings(
     departed_s=600.0,
     low_s=60.0,
     keep_s=30.0,
+    full_share=0.0,
+    let_go_share=1.0,
+    promise_s=1_800.0,
     audit_s=300.0,
 )
 Tamper = Callable[[str, bytes], bytes]
@@ -50,6 +54,11 @@ Tamper = Callable[[str, bytes], bytes]
 
 def key_number(number: int) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"peer %d" % number).digest())
+
+
+def contact_of(key: Ed25519PrivateKey, seat: int) -> Contact:
+    address = Address(host=bytes((127, 0, 0, 1)), port=4_000 + seat)
+    return Contact.at(PeerKey(key.public_key().public_bytes_raw()), address, 0, 0, "off")
 
 
 @dataclass
@@ -156,6 +165,8 @@ class Net:
         self.place_of: dict[bytes, bytes] = {}
         """Of those that are not a place of their own."""
 
+        self.known: Standings = EachItsOwn()
+
     def wall_s(self, peer: Peer) -> float:
         passed_s = anyio.current_time() - self.began
         return self.began_s + passed_s + self.clock_off_s.get(peer.number, 0.0)
@@ -182,11 +193,11 @@ class Net:
             for subscription in peer.subscriptions:
                 subscription.put(EventsLost())
 
-    def add(self, store: MemoryStore | None = None) -> Peer:
+    def add(self, store: MemoryStore | None = None, *, seat: int | None = None) -> Peer:
+        """Where it sits follows from its number, or from another one."""
         number = len(self.peers)
         key = key_number(number)
-        address = Address(host=bytes((127, 0, 0, 1)), port=4_000 + number)
-        contact = Contact.at(PeerKey(key.public_key().public_bytes_raw()), address, 0, 0, "off")
+        contact = contact_of(key, number if seat is None else seat)
         peer = Peer(number, self, key, contact, store or new_store(), cast("Copies", None))
         self.peers.append(peer)
         self.by_key[contact.peer] = peer
@@ -212,6 +223,7 @@ class Net:
                     steward_key=lambda host: Key(hashlib.sha1(host.encode(), usedforsecurity=False).digest()),
                 )
             ),
+            standings=lambda: self.known,
         )
         peer.copies = Copies(parts, self.settings, ring=lambda: peer, archive_opened=opened)
         peer.is_up = peer.is_in_ring = True
