@@ -22,13 +22,26 @@ from dht.core.places import Standing
 from herodotus.copies.copies import Copies
 from herodotus.copies.departure import Leaving, LeavingPorts
 from herodotus.copies.doors import DoorRules, Doors
+from herodotus.copies.notices import NoticeBoard, NoticeParts
 from herodotus.copies.shared_state import Meter, View
 from herodotus.copies.shared_state import Parts as CopiesParts
 from herodotus.core.alarms import alarms
 from herodotus.core.budgets import Spending
 from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter, shown_network_id
-from herodotus.core.orders import Begin, Drain, HandOver, Order, OrderReport, Pause, Resume, Say, Stay
+from herodotus.core.orders import (
+    Begin,
+    Drain,
+    HandOver,
+    NoticeOrder,
+    Order,
+    OrderReport,
+    Pause,
+    Remove,
+    Resume,
+    Say,
+    Stay,
+)
 from herodotus.core.ports import Lane
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import Settings
@@ -42,7 +55,7 @@ from herodotus.crawl.stewards import RingSteward, StewardParts
 from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
 from herodotus.crawl.stewards.office import key_of_subject, subject_of
 from herodotus.home.folder import Home
-from herodotus.home.identity import PeerId, peer_id, shown_peer_id
+from herodotus.home.identity import PeerId, names_of_key, peer_id, shown_peer_id
 from herodotus.home.log_tail import log_tail
 from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
 from herodotus.peers.calls import Services
@@ -125,6 +138,7 @@ class Peer:
             archive_opened=self._archive.wait_open,
             backlog=parts.home.copies,
         )
+        self._notices = self._make_notices()
         self._exchange = self._make_exchange()
         self._daily = self._make_daily(order)
         self._leaving = self._make_leaving()
@@ -138,6 +152,7 @@ class Peer:
             is_gateway=http.gateway,
             has_banner=http.banner,
             replay=place,
+            is_removed=lambda url: not shelf.shows(url),
         )
         name = shown_peer_id(parts.peer_id)
         saves = self._own_saves()
@@ -233,6 +248,31 @@ class Peer:
     def _standings(self) -> Mapping[PeerKey, Standing]:
         return self._membership.node.standings()
 
+    def _make_notices(self) -> NoticeBoard:
+        parts, rules = self._parts, self._parts.charter.place_rules()
+
+        def places() -> dict[bytes, bytes]:
+            return {peer: standing.place for peer, standing in self._standings().items()}
+
+        def is_of_age(peer: bytes) -> bool:
+            probation = rules.probation_on(rules.day_of(self._world.unix_s()))
+            return self._observation.age_days(peer) >= probation
+
+        return NoticeBoard(
+            self._copies.parts,
+            NoticeParts(
+                state=parts.home.state,
+                key=parts.key,
+                network=parts.charter.network_id(),
+                settings=parts.settings.removals,
+                clocks=self._world,
+                places=places,
+                is_of_age=is_of_age,
+                names_of=names_of_key,
+            ),
+            every_s=parts.settings.copies.compare_s,
+        )
+
     def _note_received(self, deposit: Deposit, signer: bytes) -> None:
         self._exchange.came(deposit, signer)
 
@@ -319,7 +359,10 @@ class Peer:
             return await (
                 self._drain(order, say) if isinstance(order, Drain) else self._hand_over(order, say)
             )
-        return await self._archive.perform(order, say)
+        report = await self._archive.perform(order, say)
+        if isinstance(order, Remove | NoticeOrder):
+            self._notices.hurry()
+        return report
 
     async def _drain(self, order: Drain, say: Say) -> OrderReport:
         await self._leaving.begin()
@@ -363,6 +406,7 @@ class Peer:
                 self._copies.status(store.bytes / max(1, store.captures)),
                 cross_fetches=self._exchange.cross_fetches(),
             ),
+            notices=self._notices.status(),
             budget=self._budget.statistics(),
             leaving=self._leaving.status(),
         )
@@ -399,7 +443,7 @@ class Peer:
     async def _calls_opened(self) -> AsyncIterator[None]:
         """What calls others is opened between the two: what answers them must be there before they come."""
         ring = self._membership.node
-        own = (self._steward.services, self._copies.services())
+        own = (self._steward.services, self._copies.services(), self._notices.services())
         async with (
             self._call_port.calling(ring) as calls,
             self._exchange.opened(ring, calls, self._daily) as links,
@@ -407,5 +451,6 @@ class Peer:
             self._steward.running(),
             self._call_port.answering(ring, self._membership.port, Services.of(links, *own)),
             self._copies.opened(),
+            self._notices.running(),
         ):
             yield

@@ -6,6 +6,7 @@ alarms.
 
 from collections.abc import Iterator
 
+from herodotus.core.notices import MUCH
 from herodotus.core.status import DoorStatus, PeerStatus, StoreStatus
 
 ALONE_S = 3_600
@@ -34,6 +35,7 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
         first = ", ".join(sorted(copying.suspects)[:5])
         yield f"{len(copying.suspects):,} peers broke a promise about copies: {first}"
     yield from _doors(copying.doors)
+    yield from _alarms_of_removals(status)
     if copying.done_in_s is None and copying.to_send + copying.to_fetch:
         yield f"{copying.to_send + copying.to_fetch:,} copies wait to be moved, and nothing moves: check the line"
     if status.leaving.silent:
@@ -70,3 +72,18 @@ def _quarantine(store: StoreStatus, without_source: int) -> str:
             " `archive/quarantine`, check the disk, and import the pages again if you have them elsewhere"
         )
     return f"{held}: they wait for other holders. Check the disk"
+
+
+def _alarms_of_removals(status: PeerStatus) -> Iterator[str]:
+    notices, declined = status.notices, status.copying.declined
+    if notices.much:
+        named = ", ".join(notices.first)
+        yield (
+            f"{notices.much:,} notices of removals each name over a thousandth of what is held here; nothing was done:"
+            f" look at them (`herodotus notices`), then follow or dismiss each: {named}"
+        )
+    if declined * MUCH > status.store.captures:
+        yield (
+            f"{declined:,} captures have fewer copies since other holders removed theirs, and nothing was removed here:"
+            " see why with `herodotus notices`"
+        )

@@ -5,7 +5,7 @@ The order socket carries these orders; `peer.py` chooses the performer. Reports 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from herodotus.core.warc import TIME_MAX_S
 
@@ -80,7 +80,21 @@ class Statistics:
     pass
 
 
-ArchiveOrder = Import | Export | Get | History | Verify | Expunge | RebuildIndex | Remove | Statistics
+NoticeVerb = Literal["list", "show", "follow", "dismiss", "undo"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeOrder:
+    """About the notices of other peers' removals: `list`, or `show`, `follow`, `dismiss` or `undo` one of them."""
+
+    verb: NoticeVerb
+    id: str = ""
+    """The first of its digits."""
+
+
+ArchiveOrder = (
+    Import | Export | Get | History | Verify | Expunge | RebuildIndex | Remove | NoticeOrder | Statistics
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +157,7 @@ ORDERS: dict[str, type[Order]] = {
     "expunge": Expunge,
     "rebuild-index": RebuildIndex,
     "remove": Remove,
+    "notices": NoticeOrder,
     "stats": Statistics,
     "pause": Pause,
     "resume": Resume,

@@ -297,6 +297,21 @@ class CopiesStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoticesStatus:
+    """Notices of removals, and what was removed here: `hidden` and `erased` count subjects, not captures."""
+
+    kept: int = 0
+    open: int = 0
+    issued: int = 0
+    much: int = 0
+    """Open ones that name more than a thousandth of what is held."""
+    first: tuple[str, ...] = ()
+    """The first digits of some of these."""
+    hidden: int = 0
+    erased: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStatus:
     """The use of the line since the provider's month began. `waits_s` is by kind of background work; 0 means that it
     runs. A volume of 0 is without a limit.
@@ -345,6 +360,7 @@ class PeerStatus:
     store: StoreStatus = field(default_factory=StoreStatus)
     copies: dict[str, int] = field(default_factory=dict)
     copying: CopiesStatus = field(default_factory=CopiesStatus)
+    notices: NoticesStatus = field(default_factory=NoticesStatus)
     budget: BudgetStatus = field(default_factory=BudgetStatus)
     leaving: LeavingStatus = field(default_factory=LeavingStatus)
     alarms: tuple[str, ...] = ()

@@ -40,6 +40,11 @@ def shown_peer_id(identity: PeerId) -> str:
     return "-".join(text[start : start + 4] for start in range(0, len(text), 4))
 
 
+def names_of_key(public_key: bytes) -> tuple[str, str]:
+    """By which an operator may name a peer: as `identity show` prints it, and the key in hexadecimal digits."""
+    return shown_peer_id(peer_id(Ed25519PublicKey.from_public_bytes(public_key))), public_key.hex()
+
+
 def short_name(identity: PeerId) -> str:
     """Tells the peers on one page apart; nothing depends on it."""
     return shown_peer_id(identity)[:9]

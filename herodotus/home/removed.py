@@ -3,7 +3,7 @@
 It outlives the captures and the settings, which people edit. Format 2 (golden bytes in a test):
 
     {"format":2,"lived_s":86400.0,"seen_s":1795000000.0,"rules":[{"kind":"host","name":"example.org",
-     "removed":1795000000,"at_s":3600.0,"state":"hidden","notice":"…32 hex digits…","captures":12}]}
+     "removed":1795000000,"state":"hidden","at_s":3600.0,"notice":"…32 hex digits…","captures":12}]}
 
 A rule is `hidden` (undone at any time), then `erasing` once its grace is over, then `erased`. `at_s` and `lived_s` are
 on a clock of its own, which counts the time that this peer lived through (`core.removals`). Format 1 had hosts and
@@ -54,8 +54,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     removed: int
     """Seconds since 1970."""
+    state: State
     at_s: float = 0.0
-    state: State = "hidden"
     notice: str = ""
     """The notice that was followed, or that tells others of this."""
     captures: int = 0
@@ -161,6 +161,7 @@ def note_removed(
     now: float,
     becomes: State = "hidden",
     notice: str = "",
+    captures: int = 0,
     telling: Telling | None = None,
 ) -> RemovedFile:
     """Keep these subjects. Those that were there keep their date, and go on from hidden to erasing, never back."""
@@ -178,6 +179,7 @@ def note_removed(
                     at_s=file.lived_s,
                     state=becomes,
                     notice=notice,
+                    captures=captures,
                     telling=telling,
                 )
             elif becomes != "hidden" and known.state == "hidden":

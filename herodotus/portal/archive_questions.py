@@ -175,6 +175,13 @@ class Shelf:
             )
         )
 
+    def shows(self, url: str) -> bool:
+        """Whether the operator did not remove it; from memory. Nothing is known of that while the archive is closed."""
+        try:
+            return self._catalogue().shows_record(url, "")
+        except ArchiveError:
+            return True
+
     async def held(self, urls: tuple[str, ...]) -> list[str]:
         """Those of the URLs that have captures."""
         return await self.ask(lambda catalogue: [url for url in urls if catalogue.around(url, 0) is not None])

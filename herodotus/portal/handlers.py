@@ -47,6 +47,7 @@ from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.differences import DiffPages
 from herodotus.portal.metrics import PortalFigures
+from herodotus.portal.notice_pages import NoticePages
 from herodotus.portal.operator_pages import OperatingPages
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.order_form import OrderPages
@@ -283,6 +284,7 @@ class PortalRooms:
         rooms: list[Room | None] = [
             OperatingPages(status, figures, log, operator),
             OrderPages(perform, operator),
+            NoticePages(perform, operator),
             RestApi(answers, limits, operator, workers, elsewhere=elsewhere, peer=peer),
             self._saving,
             DiffPages(shelf, limits, elsewhere),

@@ -68,6 +68,23 @@ METRICS = (
     ),
     MetricRow("store_is_open", "1 if the archive can be read.", lambda s, _: s.store.state == "open"),
     MetricRow("store_refuses", "1 if nothing can be stored.", lambda s, _: s.store.problem is not None),
+    MetricRow(
+        "copies_declined",
+        "Captures with fewer copies, as holders removed theirs.",
+        lambda s, _: s.copying.declined,
+    ),
+    MetricRow(
+        "notices",
+        "Notices of removals: kept, open, and open ones that name much of what is held.",
+        lambda s, _: {"kept": s.notices.kept, "open": s.notices.open, "much": s.notices.much},
+        "state",
+    ),
+    MetricRow(
+        "removed",
+        "Subjects that were removed here.",
+        lambda s, _: {"hidden": s.notices.hidden, "erased": s.notices.erased},
+        "state",
+    ),
     MetricRow("ring_members", "Members that this peer knows.", lambda s, _: s.ring.members),
     MetricRow(
         "ring_ideal", "1 if the neighbours on the ring are as they should be.", lambda s, _: s.ring.ideal

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from markupsafe import Markup
 
 from herodotus.core.errors import HerodotusError
-from herodotus.core.orders import Drain, Order, OrderReport, Pause, Resume, Say, Stay
+from herodotus.core.orders import Drain, NoticeOrder, Order, OrderReport, Pause, Resume, Say, Stay
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import Answer, html, moved
 from herodotus.portal.archive_pages import Asked
@@ -50,7 +50,7 @@ class OrderPages:
                 HTTPStatus.FORBIDDEN, "This order came from another site's page; nothing was done."
             )
         fields = _fields_of(request)
-        order = _ORDERS.get(fields.get("order", ""))
+        order = _order_in(fields)
         if order is None:
             return _refused(HTTPStatus.BAD_REQUEST, "There is no such order.")
         refusal = self.operator.may_order_with(request, fields.get("secret", ""))
@@ -60,7 +60,16 @@ class OrderPages:
             await self.perform(order, lambda _: None)
         except HerodotusError as error:
             return _refused(HTTPStatus.CONFLICT, f"It could not be done: {error}.")
-        return moved("/status", HTTPStatus.SEE_OTHER, _UNKEPT)
+        shown = "/notices" if isinstance(order, NoticeOrder) else "/status"
+        return moved(shown, HTTPStatus.SEE_OTHER, _UNKEPT)
+
+
+def _order_in(fields: Mapping[str, str]) -> Order | None:
+    match fields.get("order", ""):
+        case ("follow" | "dismiss" | "undo") as verb:
+            return NoticeOrder(verb=verb, id=fields.get("notice", ""))
+        case name:
+            return _ORDERS.get(name)
 
 
 def is_from_own_page(request: Request, origin: str) -> bool:

@@ -98,7 +98,9 @@ class Elsewhere:
         is_gateway: bool = False,
         has_banner: bool = True,
         replay: ReplayPlace | None = None,
+        is_removed: Callable[[str], bool] = lambda url: False,
     ) -> None:
+        self._is_removed = is_removed
         self._has_banner = has_banner
         self._inner_origin = "" if replay is None else replay.origin
         self._directions = directions
@@ -116,6 +118,8 @@ class Elsewhere:
     ) -> Answer | None:
         """None: what this peer says counts. `is_replay`: asked for where archived pages have their own origin."""
         if request.header(RELAYED):
+            return None
+        if self._is_removed(url):  # what was removed here is not fetched from others either
             return None
         holders = await self._directions.holders(url)
         others = tuple(place for place in holders if not place.is_self)

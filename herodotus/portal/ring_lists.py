@@ -110,8 +110,12 @@ class TogetherPages:
         own, gathered = await self._own(wanted, gathered)
         if own is None and question.page and not any(share.rows for share in gathered.given):
             raise BadQuestionError(NO_PAGE)
-        shares = [own or PeerRows(rows={}), *gathered.given]
-        list_ = await self.shelf.in_thread(partial(merged, shares, question, self.steady_s))
+
+        def merge() -> Merged:
+            theirs = [_shown(share, self.shelf.shows) for share in gathered.given]
+            return merged([own or PeerRows(rows={}), *theirs], question, self.steady_s)
+
+        list_ = await self.shelf.in_thread(merge)
         content_type, body = await self.shelf.in_thread(partial(format_rows, list_.found, question))
         headers = {**_BRIEF, **gathered.headers()}
         if list_.has_gaps:
@@ -154,14 +158,29 @@ class TogetherPages:
         except ArchiveError:
             known, gathered = [], replace(gathered, known=gathered.known + 1)
         is_json = wants_json(asked.request)
-        answer = await self.shelf.in_thread(partial(_listed, prefix, known, gathered, is_json=is_json))
+        answer = await self.shelf.in_thread(
+            partial(_listed, prefix, known, gathered, self.shelf.shows, is_json=is_json)
+        )
         answer.headers.update(gathered.headers())
         return answer
 
 
-def _listed(prefix: str, known: Sequence[str], gathered: Gathered[Listed], *, is_json: bool) -> Answer:
+def _shown(share: PeerRows, shows: Callable[[str], bool]) -> PeerRows:
+    """Without what was removed here, which others may still have."""
+    rows = {identity: placed for identity, placed in share.rows.items() if shows(placed[1]["original"])}
+    return replace(share, rows=rows)
+
+
+def _listed(
+    prefix: str,
+    known: Sequence[str],
+    gathered: Gathered[Listed],
+    shows: Callable[[str], bool],
+    *,
+    is_json: bool,
+) -> Answer:
     is_whole = len(known) <= LISTED_MAX and all(listed.is_whole for listed in gathered.given)
-    found = {*known, *(url for listed in gathered.given for url in listed.urls)}
+    found = {*known, *(url for listed in gathered.given for url in listed.urls if shows(url))}
     urls = sorted(found, key=address_key)
     is_whole = is_whole and len(urls) <= LISTED_MAX
     return listing(prefix, urls, is_whole=is_whole, is_json=is_json, is_partial=gathered.is_partial)

@@ -14,6 +14,7 @@ from typing import Protocol
 from herodotus.core.bundles import Visit
 from herodotus.core.captures import CaptureId, Deposit, Mode
 from herodotus.core.copies.possession import Room
+from herodotus.core.removals import Removals, Subject
 from herodotus.core.signatures import Proof
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.reader import Version
@@ -197,6 +198,14 @@ class Holdings(Protocol):
     ) -> int:
         """Drop captures that other peers hold now, without tombstones: those of the stretch that `keys` name, and no
         others. Returns how many. `may_go` is asked in another thread, while nothing can be stored."""
+        ...
+
+    async def covered(self, subject: Subject, most: int) -> list[bytes]:
+        """The keys of captures that a removal of the subject would cover; no more than so many."""
+        ...
+
+    def hide(self, removals: Removals) -> None:
+        """From now on readers are shown nothing of these."""
         ...
 
     async def broken(self, noted: int, known: Iterable[bytes], *, may_scan: bool, most: int) -> Broken:

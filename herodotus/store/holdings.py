@@ -34,6 +34,7 @@ from herodotus.core.index_rows import (
     stretch,
 )
 from herodotus.core.reconciliation import keys_of_member, member_of
+from herodotus.core.removals import Removals, Subject
 from herodotus.core.signatures import VERSIONS_MAX, Proof, prove
 from herodotus.core.warc import WarcRecord, check_block, split_records
 from herodotus.store.deletion import move_bodies
@@ -43,6 +44,7 @@ from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
 from herodotus.store.members import MEMBER_BYTES_MAX, scan_members
 from herodotus.store.reader import Reader
+from herodotus.store.removal import covered_keys
 from herodotus.store.store import READING, UPKEEP, Acknowledge, DiskStore
 from herodotus.store.stored_records import PRIMARY
 
@@ -289,6 +291,12 @@ class ArchiveHoldings:
 
     async def has(self, contents: Sequence[tuple[bytes, bytes]]) -> list[bool]:
         return await self._read(lambda archive: _has(archive, contents))
+
+    async def covered(self, subject: Subject, most: int) -> list[bytes]:
+        return await self._read(lambda archive: covered_keys(archive, subject, most))
+
+    def hide(self, removals: Removals) -> None:
+        self._archive.removed = removals
 
     async def broken(self, noted: int, known: Iterable[bytes], *, may_scan: bool, most: int) -> Broken:
         return await self._read(lambda archive: _broken(archive, noted, known, may_scan=may_scan, most=most))

@@ -28,6 +28,7 @@ from herodotus.core.orders import (
     Get,
     History,
     Import,
+    NoticeOrder,
     OrderReport,
     RebuildIndex,
     Remove,
@@ -40,6 +41,7 @@ from herodotus.core.warc import format_date
 from herodotus.home.durable import storage_failure
 from herodotus.home.removed import Rule, Telling, alter, forget_removed, note_removed, removals_in
 from herodotus.store.import_orders import ImportProgress, take_in
+from herodotus.store.notice_orders import note_undone, perform_on_notice
 from herodotus.store.reader import Version
 from herodotus.store.removal import RemovalReport, erase_rules, survey_covered
 from herodotus.store.store import DiskStore
@@ -90,6 +92,8 @@ async def perform(store: DiskStore, order: ArchiveOrder, say: Say, state: Path |
             return OrderReport(facts={"captures": (await store.statistics()).captures})
         case Remove():
             return await _remove(store, order, say, state)
+        case NoticeOrder():
+            return await perform_on_notice(store, order, _state_of(state))
         case Statistics():
             return OrderReport(facts=asdict(await store.statistics()))
 
@@ -195,10 +199,15 @@ def _verify(store: DiskStore, order: Verify, say: Say) -> Verification:
     return verify(store.archive, repair=order.repair, report=report)
 
 
-async def _remove(store: DiskStore, order: Remove, say: Say, state: Path | None) -> OrderReport:
-    """The rule comes first: from then on readers are shown nothing of it, and nothing of it comes back meanwhile."""
+def _state_of(state: Path | None) -> Path:
     if state is None:
         raise ArchiveError("an archive without a home cannot note removals")
+    return state
+
+
+async def _remove(store: DiskStore, order: Remove, say: Say, state: Path | None) -> OrderReport:
+    """The rule comes first: from then on readers are shown nothing of it, and nothing of it comes back meanwhile."""
+    state = _state_of(state)
     subjects = [subject_of(*pair) for pair in order.subjects]
     if order.is_forgotten:
         return OrderReport(facts=_show_again(store, subjects, state))
@@ -225,6 +234,7 @@ def _counted(rule: Rule, captures: int) -> Rule:
 
 
 def _show_again(store: DiskStore, subjects: list[Subject], state: Path) -> dict[str, Any]:
+    note_undone(state, subjects)
     file, unknown = forget_removed(state, subjects)
     store.archive.removed = removals_in(file)
     return {**asdict(RemovalReport()), "unknown": [str(subject) for subject in unknown]}

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from herodotus.core.captures import CaptureId, position_of
-from herodotus.core.index_rows import BUCKETS, after, url_prefix
+from herodotus.core.index_rows import BUCKETS, after, capture_key, url_prefix
 from herodotus.core.orders import Say
 from herodotus.core.removals import Removals, Subject, digest_of, without_scheme
 from herodotus.home.removed import Rule, State, alter, removals_in
@@ -60,6 +60,26 @@ def covered(archive: Archive, subject: Subject) -> Iterator[tuple[str, int]]:
         count = sum(1 for _ in archive.index.scan(prefix, after(prefix)))
         if count:
             yield url, count
+
+
+def covered_addresses(archive: Archive, subject: Subject, most: int) -> list[tuple[str, int]]:
+    return list(islice(covered(archive, subject), most))
+
+
+def covered_keys(archive: Archive, subject: Subject, most: int) -> list[bytes]:
+    """Index keys, without their family, of captures that it covers; no more than so many."""
+    return list(islice(_keys_of(archive, subject), most))
+
+
+def _keys_of(archive: Archive, subject: Subject) -> Iterator[bytes]:
+    if subject.kind == "digest":
+        reader = Reader(archive)
+        for id_ in reader.of_payload(digest_of(subject)):
+            yield capture_key(id_)[1:]
+        return
+    for url, _ in covered(archive, subject):
+        prefix = url_prefix(position_of(url))
+        yield from (key[1:] for key, _ in archive.index.scan(prefix, after(prefix)))
 
 
 def _addresses_of(archive: Archive, subject: Subject) -> Iterator[str]:

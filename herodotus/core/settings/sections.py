@@ -273,6 +273,15 @@ class ArchiveFilesSettings:
 class RemovalsSettings:
     """What happens to removed pages, and to the notices of other peers that removed some."""
 
+    follow: str = choice("ask", "issuers", "holders").setting(
+        "ask",
+        "whose removals this peer follows by itself: nobody's (you decide with herodotus notices), those of the keys in"
+        " removals.issuers, or those that two thirds of the places of a capture's holders followed; never more than a"
+        " thousandth of what it holds a day",
+    )
+    issuers: tuple[str, ...] = many(line(64, "a peer's id"), 1_000).setting(
+        (), "peers whose removals are followed, by the id that herodotus identity show prints, or by key"
+    )
     grace_days: float = number(0, 3_650, "days").setting(
         30.0,
         "how long the bytes of a removed page stay hidden, and can be shown again, before they are erased",

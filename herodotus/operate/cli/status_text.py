@@ -36,6 +36,7 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
         "store",
         "copies",
         "copying",
+        "notices",
         "budget",
         "leaving",
     ):

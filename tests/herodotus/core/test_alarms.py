@@ -12,6 +12,7 @@ from herodotus.core.status import (
     CrawlStatus,
     DoorStatus,
     LeavingStatus,
+    NoticesStatus,
     PeerStatus,
     ReadersStatus,
     StoreStatus,
@@ -24,6 +25,7 @@ def test_a_peer_that_is_well_raises_none() -> None:
     assert alarms(replace(STATUS, ring=replace(STATUS.ring, members=1), uptime_s=3_599)) == (), "it is young"
     moving = CopiesStatus(to_send=5, too_few=5, done_in_s=60)
     assert alarms(replace(STATUS, copying=moving)) == ()
+    assert alarms(replace(STATUS, notices=NoticesStatus(open=3, hidden=5))) == (), "they can wait"
     assert alarms(replace(STATUS, budget=BudgetStatus(month_up_bytes=10**15))) == (), "no volume was agreed"
 
 
@@ -45,6 +47,11 @@ def test_a_peer_that_is_well_raises_none() -> None:
         (replace(STATUS, copying=CopiesStatus(to_send=4, to_fetch=3, done_in_s=None)), "7 copies wait to be moved"),
         (replace(STATUS, readers=ReadersStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections to the portal"),
         (replace(STATUS, calls=CallsStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections for calls"),
+        (
+            replace(STATUS, notices=NoticesStatus(open=3, much=2, first=("3f9a01c2", "aa00aa00"))),
+            "2 notices of removals each name over a thousandth",
+        ),
+        (replace(STATUS, copying=CopiesStatus(declined=10**9)), "1,000,000,000 captures have fewer copies"),
         (replace(STATUS, leaving=LeavingStatus(state="leaving", silent=2)), "2 peers that should take over"),
         (replace(STATUS, ring=replace(STATUS.ring, members=1), uptime_s=3_600), "No other peer was found"),
         (

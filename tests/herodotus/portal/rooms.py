@@ -94,7 +94,13 @@ class Room(Library):
         self.ring.rooms[origin] = self
         self.client = client
         view = View(self.ring, origin)
-        elsewhere = Elsewhere(view, self.ring, Machine(), now=anyio.current_time)
+        elsewhere = Elsewhere(
+            view,
+            self.ring,
+            Machine(),
+            now=anyio.current_time,
+            is_removed=lambda url: not self.shelf.shows(url),
+        )
         self.rooms = PortalRooms(
             shelf=self.shelf,
             status=self.status,

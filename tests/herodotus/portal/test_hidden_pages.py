@@ -2,13 +2,15 @@
 
 import json
 
+import anyio
 import pytest
 
 from herodotus.core.removals import NOTHING_REMOVED, Removals, subject_of
+from herodotus.portal.request import Request
 from herodotus.store.sealing import seal
 from tests.herodotus.deposits import payload_digest
-from tests.herodotus.portal.library import HOME, SITE, response
-from tests.herodotus.portal.rooms import Room
+from tests.herodotus.portal.library import HOME, HOST, SITE, response
+from tests.herodotus.portal.rooms import Ring, Room
 
 SECRET = f"{SITE}/private/secret"
 BODY = b"<p>a word that nobody may read: abracadabra"
@@ -97,3 +99,35 @@ def test_a_removed_host_is_not_named_among_the_hosts(room: Room) -> None:
     assert hosts() == {"example.org", "another.example"}
     room.store.archive.removed = Removals.of_subjects([subject_of("host", "example.org")])
     assert hosts() == {"another.example"}
+
+
+def test_what_was_removed_here_is_not_fetched_from_other_holders_nor_listed_for_them() -> None:
+    ring = Ring()
+    pages = (response(SECRET, "20260102101112", BODY), response(f"{SITE}/open", "20260105", b"<p>open"))
+    own, other = Room(*pages, ring=ring), Room(*pages, ring=ring, origin="http://192.0.2.9:5484")
+    ring.holders_of = lambda _: (f"http://{HOST}", "http://192.0.2.9:5484")
+    questions = (
+        f"/web/20260102id_/{SECRET}",
+        f"/web/20260102/{SECRET}",
+        f"/web/*/{SITE}/*",
+        f"/cdx?url={SITE}/*&output=json",
+        f"/api/v1/captures?url={SECRET}",
+    )
+    own.store.archive.removed = Removals.of_subjects([subject_of("url", SECRET)])
+
+    async def asked(room: Room, question: str) -> bytes:
+        async with room.rooms.opened():
+            request = Request(method="GET", target=question, headers={"host": HOST}, client=room.client)
+            return (await room.handlers.answer(request)).body
+
+    said = {question: anyio.run(asked, own, question) for question in questions}
+    told_of = {
+        question
+        for question, body in said.items()
+        if says(body) or (SECRET not in question and b"/private/secret" in body)
+    }
+    assert told_of == set()
+    assert b"/open" in said[questions[3]]
+    assert other.store.archive.captures == 2
+    own.store.archive.removed = NOTHING_REMOVED
+    assert b"/private/secret" in anyio.run(asked, own, questions[3])

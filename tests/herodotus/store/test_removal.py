@@ -142,8 +142,8 @@ def test_the_note_is_kept_with_its_dates_and_taken_back(tmp_path: Path) -> None:
     again = note_removed(tmp_path, [host, page_], now=1_795_000_009, telling=Telling(reason="legal"))
     assert (tmp_path / "removed.json").read_bytes() == (
         b'{"format":2,"lived_s":9.0,"seen_s":1795000009,"rules":['
-        b'{"kind":"host","name":"example.org","removed":1795000000,"at_s":0.0},'
-        b'{"kind":"url","name":"https://a.example/x","removed":1795000009,"at_s":9.0,'
+        b'{"kind":"host","name":"example.org","removed":1795000000,"state":"hidden","at_s":0.0},'
+        b'{"kind":"url","name":"https://a.example/x","removed":1795000009,"state":"hidden","at_s":9.0,'
         b'"telling":{"reason":"legal"}}]}'
     )
     assert (tmp_path / "removed.json").stat().st_mode & 0o777 == 0o600
@@ -174,8 +174,9 @@ def test_a_note_of_an_earlier_release_says_what_was_erased(tmp_path: Path) -> No
     [
         b"{",
         b'{"format":1,"hosts":[{"name":"a b","removed":1}]}',
-        b'{"format":2,"rules":[{"kind":"host","name":"A.example","removed":1}]}',
+        b'{"format":2,"rules":[{"kind":"host","name":"A.example","removed":1,"state":"hidden"}]}',
         b'{"format":2,"rules":[{"kind":"host","name":"a.example","removed":1,"state":"gone"}]}',
+        b'{"format":2,"rules":[{"kind":"host","name":"a.example","removed":1}]}',
         b'{"format":3}',
         b"\xff",
     ],
