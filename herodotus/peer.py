@@ -21,7 +21,7 @@ from dht.core.placement import Rule
 from dht.core.places import Standing
 from herodotus.copies.copies import Copies
 from herodotus.copies.departure import Leaving, LeavingPorts
-from herodotus.copies.doors import DoorRules, Doors
+from herodotus.copies.doors import DoorRules, Doors, keeping, kept_quotas, size_of
 from herodotus.copies.notices import NoticeBoard, NoticeParts
 from herodotus.copies.shared_state import Meter, View
 from herodotus.copies.shared_state import Parts as CopiesParts
@@ -29,6 +29,7 @@ from herodotus.core.alarms import alarms
 from herodotus.core.budgets import Spending
 from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter, shown_network_id
+from herodotus.core.doors import Door, Quotas, passage_in
 from herodotus.core.orders import (
     Begin,
     Drain,
@@ -131,6 +132,8 @@ class Peer:
         self._lookout = lookout_of(order, world, wall_clock=world.unix_s)
         self._steward = self._make_steward(order, own_key)
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
+        quota_bytes = int(parts.settings.copies.quota_mb * 1e6)
+        self._quotas = Quotas(quota_bytes, lambda _peer: 0, kept_quotas(parts.home.quotas))
         self._copies = Copies(
             self._copies_parts(own_key),
             parts.settings.copies,
@@ -222,7 +225,7 @@ class Peer:
             view=View(me=own_key, table=Table((), Rule(self._parts.charter.copies))),
             holdings=lambda: self._archive.holdings,
             calls=lambda: self._call_port.calls,
-            sign=partial(signed, self._parts.key),
+            sign=self._sign,
             now=self._world.elapsed_s,
             random=self._world.chance,
             workers=self._world,
@@ -234,6 +237,7 @@ class Peer:
                     wall_s=self._world.unix_s,
                     spreads_imports=self._parts.charter.imports_spread,
                     steward_key=lambda host: key_of_subject(subject_of(host)),
+                    quotas=self._quotas,
                     standings=self._standings,
                 )
             ),
@@ -244,6 +248,12 @@ class Peer:
                 self._observation.age_days,
             ),
         )
+
+    def _sign(self, deposit: Deposit) -> Deposit:
+        vouched = signed(self._parts.key, deposit)
+        if vouched is not deposit and passage_in(deposit).first is Door.CRAWLED:
+            self._quotas.brought_own(size_of(deposit))
+        return vouched
 
     def _standings(self) -> Mapping[PeerKey, Standing]:
         return self._membership.node.standings()
@@ -430,6 +440,7 @@ class Peer:
                 self._membership.opened(),
                 self._observation.kept(self._membership.node),
                 self._budget.kept(self._membership.traffic),
+                keeping(self._quotas, self._parts.home.quotas),
                 self._calls_opened(),
                 self._relay.opened(),
                 self._rooms.opened(),

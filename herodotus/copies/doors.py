@@ -6,9 +6,11 @@ holder; the others are asked for the very content (`copies/1/has`), many capture
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -23,21 +25,25 @@ from herodotus.core.captures import Deposit
 from herodotus.core.copies import PeerKey
 from herodotus.core.doors import (
     DECLINED_S,
+    QUOTAS_FORMAT,
     SLACK,
     ClockDoubts,
     Declined,
     Door,
     Passage,
+    Quotas,
+    QuotasFile,
     TurnedAway,
     crawled_at,
     is_ahead,
     passage_in,
 )
-from herodotus.core.errors import MalformedError
+from herodotus.core.errors import FileSyntaxError, MalformedError, StorageFailure
 from herodotus.core.index_rows import KEY_BYTES as POSITION_BYTES
 from herodotus.core.index_rows import capture_key
 from herodotus.core.reconciliation import member_of
 from herodotus.core.status import DoorStatus
+from herodotus.home.state_files import read_state_file, write_state_file
 from herodotus.peers.calls import CallError
 from herodotus.store import Held
 
@@ -53,6 +59,8 @@ GATHER_S: Final = 0.02
 PLACES_NEEDED: Final = 2
 STANDINGS_S: Final = 60.0
 """Ages change once a day, and a table of 20,000 members takes half a millisecond to copy."""
+SAVE_EVERY_S: Final = 60.0
+QUOTAS_BYTES_MAX: Final = 4 << 20
 NEWCOMERS_S: Final = 1.0
 """Where the peer that is asked about is not among them."""
 
@@ -65,6 +73,7 @@ class DoorRules:
     spreads_imports: bool
     steward_key: Callable[[str], ids.Key]
     """The key whose owner fetches a host's robots.txt."""
+    quotas: Quotas
     standings: Callable[[], Mapping[ids.PeerKey, Standing]]
     """How each member counts."""
 
@@ -103,14 +112,29 @@ class Doors:
         """By which door this comes in. Its bytes and its signature were checked. Asks others where it must."""
         found = await self._judge(parts, deposit, signer, sender)
         if isinstance(found, Passage):
-            self._came[str(found)] += 1
-            return found
+            counts = not found.is_healed  # repair does not
+            if not counts or self._is_within_quota(parts, deposit, signer):
+                return found
+            found = TurnedAway.QUOTA
         self._note(sender, found)
         lasts_s = DECLINED_S.get(found)
         if lasts_s is not None:
             key = capture_key(deposit.id)
             self.declined.note(key[1:], member_of(key), sender, parts.now() + lasts_s)
         return found
+
+    def _is_within_quota(self, parts: Parts, deposit: Deposit, signer: PeerKey) -> bool:
+        place, now_s = self._place_of(parts, signer), self._rules.wall_s()
+        return self._rules.quotas.is_within(signer, place, size_of(deposit), now_s)
+
+    def came(
+        self, parts: Parts, deposit: Deposit, signer: PeerKey, passage: Passage, *, is_new: bool
+    ) -> None:
+        """What became of one that `judge` let in."""
+        if is_new:
+            self._came[str(passage)] += 1
+        elif not passage.is_healed:
+            self._rules.quotas.give_back(signer, self._place_of(parts, signer), size_of(deposit))
 
     async def _judge(
         self, parts: Parts, deposit: Deposit, signer: PeerKey, sender: PeerKey
@@ -280,12 +304,59 @@ class Doors:
             turned_away={why.value: self._turned_away[why] for why in TurnedAway if self._turned_away[why]},
             peers={peer.hex()[:SHOWN_KEY]: _told(known) for peer, known in worst[:SENDERS_SHOWN]},
             clock=self._clock(parts),
+            quotas_hit={
+                peer.hex()[:SHOWN_KEY]: size
+                for peer, size in sorted(
+                    self._rules.quotas.hit(self._rules.wall_s()).items(), key=lambda item: (-item[1], item[0])
+                )[:SENDERS_SHOWN]
+            },
         )
 
     def _clock(self, parts: Parts) -> str:
         view = parts.view
         others = {self._place_of(parts, peer) for peer in view.table.peers} - {self._place_of(parts, view.me)}
         return self._clocks.ours(parts.now(), len(others))
+
+
+def kept_quotas(file: Path) -> QuotasFile | None:
+    """Of the peer's last life. A damaged file costs a day's counts and no more."""
+    try:
+        return read_state_file(file, QuotasFile, newest=QUOTAS_FORMAT, bytes_max=QUOTAS_BYTES_MAX)
+    except (FileSyntaxError, StorageFailure) as error:
+        logger.warning("the day's quotas are forgotten error=%s", error)
+        return None
+
+
+@asynccontextmanager
+async def keeping(quotas: Quotas, file: Path) -> AsyncIterator[None]:
+    """Inside, what came today is saved now and then; leaving saves it a last time."""
+
+    async def keep() -> None:
+        while True:
+            await anyio.sleep(SAVE_EVERY_S)
+            _save(quotas, file)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keep)
+        try:
+            yield
+        finally:
+            tasks.cancel_scope.cancel()
+            _save(quotas, file)
+
+
+def _save(quotas: Quotas, file: Path) -> None:
+    if not quotas.is_changed:
+        return
+    try:
+        write_state_file(file, quotas.keep())
+    except StorageFailure as error:
+        logger.warning("the day's quotas are not saved error=%s", error)
+
+
+def size_of(deposit: Deposit) -> int:
+    """As quotas count it."""
+    return len(deposit.capture.head) + len(deposit.capture.body)
 
 
 def _told(known: Counter[TurnedAway]) -> str:

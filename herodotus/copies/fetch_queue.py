@@ -18,7 +18,7 @@ from herodotus.copies.shared_state import Parts
 from herodotus.copies.wire import AHEAD, BROKEN, DECLINED, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED
 from herodotus.core.captures import CaptureId, Deposit
 from herodotus.core.copies import PeerKey
-from herodotus.core.doors import TurnedAway, through
+from herodotus.core.doors import Passage, TurnedAway, through
 from herodotus.core.errors import ArchiveError, MalformedError, MalformedRecordError, StoreRefusedError
 from herodotus.core.index_rows import capture_key
 from herodotus.core.reconciliation import member_of
@@ -103,20 +103,24 @@ async def _take_in(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int
         return UNSIGNED, member
     key = capture_key(deposit.id)
     parts.offers.came(key[1:])
+    passage: Passage | None = None
     if parts.doors is not None:
-        passage = await parts.doors.judge(parts, deposit, signer, sender)
-        if isinstance(passage, TurnedAway):
+        ruling = await parts.doors.judge(parts, deposit, signer, sender)
+        if isinstance(ruling, TurnedAway):
             parts.counts.refused += 1
-            return AHEAD if passage is TurnedAway.AHEAD else DECLINED, member
-        deposit = through(passage, deposit)
+            return AHEAD if ruling is TurnedAway.AHEAD else DECLINED, member
+        passage, deposit = ruling, through(ruling, deposit)
     parts.receiving.add(key)
+    outcome = BROKEN
     try:
         taken = await parts.opened().take(deposit)
+        outcome = _OUTCOMES[taken.outcome]
     except MalformedRecordError:
         return BROKEN, member
     finally:
         parts.receiving.discard(key)
-    outcome = _OUTCOMES[taken.outcome]
+        if parts.doors is not None and passage is not None:
+            parts.doors.came(parts, deposit, signer, passage, is_new=outcome == STORED)
     if outcome == STORED:
         parts.counts.received += 1
         parts.counts.disputed += taken.is_disputed

@@ -235,6 +235,12 @@ class DoorKeeper(Protocol):
         """By which door this comes in. Asks other holders where it must."""
         ...
 
+    def came(
+        self, parts: "Parts", deposit: Deposit, signer: PeerKey, passage: Passage, *, is_new: bool
+    ) -> None:
+        """What became of one that was let in."""
+        ...
+
     def was_ahead(self, parts: "Parts", peer: PeerKey) -> None:
         """It said of a capture of ours that its date is ahead of its clock."""
         ...

@@ -62,6 +62,13 @@ def _doors(doors: DoorStatus) -> Iterator[str]:
         refused = "captures of others are" if doors.clock == "behind" else "this peer's captures are"
         yield f"This machine's clock seems to be {doors.clock}: set it; until then {refused} refused"
 
+    if doors.quotas_hit:
+        hit = ", ".join(f"{peer} ({size / 1e6:,.0f} MB)" for peer, size in doors.quotas_hit.items())
+        yield (
+            f"More captures came today than this peer takes of one peer or place; turned away were those of {hit}. If"
+            " you know these peers, raise copies.quota_mb; else let others of the network know"
+        )
+
 
 def _quarantine(store: StoreStatus, without_source: int) -> str:
     urls = f" ({', '.join(store.quarantined_urls)})" if store.quarantined_urls else ""

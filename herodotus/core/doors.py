@@ -1,4 +1,4 @@
-"""By which door did a capture come in, and may another peer's capture come in at all?
+"""By which door did a capture come in, may another peer's capture come in at all, and how much of them a day?
 
 Everybody may sign anything, so a signature alone opens no door. A capture of another peer is *crawled* if its signer
 is one of those that fetch this URL and it is fresh (*late* for a week more); *healed* if two holders in different
@@ -8,11 +8,14 @@ spread. Anything else is a claim, and is not stored for others (docs/protocol/re
 The door is kept with the capture, in a field of its own. The receiver writes it: it is this peer's own judgement.
 """
 
-from collections.abc import Hashable, Iterable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
+from statistics import median_low
 from typing import Final
 
+import msgspec
 from cachetools import FIFOCache
 
 from herodotus.core.captures import Deposit
@@ -102,7 +105,11 @@ def is_ahead(time_s: float, now_s: float) -> bool:
 
 DECLINED_MAX: Final = 65_536
 """Captures that were turned away: some 10 MB."""
-DECLINED_S: Final = {TurnedAway.BROUGHT_IN: 86_400.0, TurnedAway.CLAIMED: 3_600.0}
+DECLINED_S: Final = {
+    TurnedAway.BROUGHT_IN: 86_400.0,
+    TurnedAway.CLAIMED: 3_600.0,
+    TurnedAway.QUOTA: 3_600.0,
+}
 """Until one may be offered again: what nobody stood for now, others may have in an hour."""
 
 
@@ -122,6 +129,107 @@ class Declined:
     def not_from(self, sender: bytes, members: Iterable[bytes], now: float) -> list[bytes]:
         """Those that are worth fetching from there."""
         return [one for one in members if self._from.get((sender, one), now) <= now]
+
+
+# -- how much a day? --------------------------------------------------------------------------------------
+
+PROVEN_SHARE: Final = 0.01
+"""Of the bytes that a signer proved to have of ours: what it may bring besides a day."""
+PLACE_TIMES: Final = 4
+PEERS_TIMES: Final = 4
+"""Members crawl alike. A young network whose peers bring 100 MB a day each is no flood (ADR 30)."""
+SIGNERS_MAX: Final = 8_192
+DAY_S: Final = 86_400
+
+
+QUOTAS_FORMAT: Final = 1
+
+
+class QuotasFile(msgspec.Struct, frozen=True, kw_only=True):
+    """`state/quotas.json`: keys in hexadecimal."""
+
+    format: int = QUOTAS_FORMAT
+    day: int = 0
+    own: int = 0
+    signers: dict[str, int] = msgspec.field(default_factory=dict)
+    places: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class Quotas:
+    """Bytes that came by doors which only the signer opens, since midnight UTC. `proven`: of the bytes here a member
+    proved so many to have."""
+
+    def __init__(
+        self, quota_bytes: int, proven: Callable[[bytes], int], kept: QuotasFile | None = None
+    ) -> None:
+        self._quota_bytes, self._proven = quota_bytes, proven
+        kept = kept or QuotasFile()
+        self._day, self._own = kept.day, kept.own
+        self._signers = Counter({bytes.fromhex(one): size for one, size in kept.signers.items()})
+        self._places = Counter({bytes.fromhex(one): size for one, size in kept.places.items()})
+        self._hit: dict[bytes, int] = {}
+        self._kept = kept
+
+    @property
+    def is_changed(self) -> bool:
+        """Since it was kept."""
+        return self._kept != self._all()
+
+    def is_within(self, signer: bytes, place: bytes, size: int, now_s: float) -> bool:
+        """Books it where it is; `give_back` if nothing came of it."""
+        self._turn(now_s)
+        allowed = self.allowance(signer, place)
+        is_full = len(self._signers) >= SIGNERS_MAX and signer not in self._signers
+        too_much = is_full or self._signers[signer] + size > allowed
+        if too_much or self._places[place] + size > PLACE_TIMES * allowed:
+            self._hit[signer] = self._hit.get(signer, 0) + size
+            if len(self._hit) > SIGNERS_MAX:
+                self._hit.popitem()
+            return False
+        self._signers[signer] += size
+        self._places[place] += size
+        return True
+
+    def give_back(self, signer: bytes, place: bytes, size: int) -> None:
+        """It was here already, or could not be stored: another may have sent it to use up the signer's day."""
+        self._signers[signer] = max(0, self._signers[signer] - size)
+        self._places[place] = max(0, self._places[place] - size)
+
+    def brought_own(self, size: int) -> None:
+        """This peer crawled so much itself. From any thread."""
+        self._own += size
+
+    def allowance(self, signer: bytes, place: bytes) -> int:
+        """Of a signer today. Half of the places, ours among them, bring a fourth of the last term or more: one person's
+        keys raise it only from half of all places."""
+        elsewhere = [self._own, *(size for one, size in self._places.items() if one != place)]
+        usual = PEERS_TIMES * median_low(elsewhere)
+        return max(self._quota_bytes + int(PROVEN_SHARE * self._proven(signer)), usual)
+
+    def hit(self, now_s: float) -> dict[bytes, int]:
+        """The signers that were held up today, and the bytes that were turned away."""
+        self._turn(now_s)
+        return self._hit
+
+    def keep(self) -> QuotasFile:
+        """For the peer's next life."""
+        self._kept = self._all()
+        return self._kept
+
+    def _all(self) -> QuotasFile:
+        return QuotasFile(
+            day=self._day,
+            own=self._own,
+            signers={one.hex(): size for one, size in self._signers.items() if size},
+            places={one.hex(): size for one, size in self._places.items() if size},
+        )
+
+    def _turn(self, now_s: float) -> None:
+        day = int(now_s // DAY_S)
+        if day != self._day:
+            self._day, self._own, self._hit = day, 0, {}
+            self._signers.clear()
+            self._places.clear()
 
 
 # -- which clock is wrong, ours or theirs? ----------------------------------------------------------------

@@ -249,12 +249,14 @@ class CrossFetchStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoorStatus:
     """Other peers' captures since the start: by which door they came in, why others were turned away, and which peers
-    sent most of those. `clock` is `behind` or `ahead` where the dates of others say that this machine's clock is."""
+    sent most of those. `clock` is `behind` or `ahead` where the dates of others say that this machine's clock is.
+    `quotas_hit` are the signers of whom more came today than this peer takes, and the bytes that were turned away."""
 
     came: dict[str, int] = field(default_factory=dict)
     turned_away: dict[str, int] = field(default_factory=dict)
     peers: dict[str, str] = field(default_factory=dict)
     clock: str = ""
+    quotas_hit: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

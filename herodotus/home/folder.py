@@ -124,6 +124,11 @@ class Home:
         return self.path / "state"
 
     @property
+    def quotas(self) -> Path:
+        """The bytes that each other peer brought today."""
+        return self.state / "quotas.json"
+
+    @property
     def copies(self) -> Path:
         """New captures that other holders do not have yet."""
         return self.state / "copies"

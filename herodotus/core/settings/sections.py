@@ -186,6 +186,11 @@ class CopiesSettings:
     audit_s: float = seconds(1, 604_800).setting(
         3_600.0, "how often the peer asks another holder for proof of a copy"
     )
+    quota_mb: float = number(0, 1e6, "MB").setting(
+        16.0,
+        "what this peer takes a day of the captures that one peer fetched or brought in, besides 1 % of what that peer "
+        "proved to hold of ours; of one place four times that. Where most bring more, four times what is usual counts",
+    )
     cross_fetch_share: float = number(0, 1, "of the captures").setting(
         0.02,
         "share of others' captures that this peer, as the next holder, also asks the origin for, to expose peers that "

@@ -74,6 +74,10 @@ def _copying_lines(copying: _Facts) -> list[str]:
     for name, what in (("came in", "came"), ("refused", "turned_away")):
         counted = "  ".join(f"{why} {count}" for why, count in _dict(doors, what).items())
         lines += [_line(f"  {name}", counted)] if counted else []
+    lines += [
+        _line("  quota", f"{peer}  {_number(size):,} bytes too much today")
+        for peer, size in _dict(doors, "quotas_hit").items()
+    ]
     lines += [_line("  sender", f"{peer}  {why}") for peer, why in _dict(doors, "peers").items()]
     suspects = _dict(copying, "suspects")
     lines += [_line("  suspect", f"{peer}  {how}") for peer, how in list(suspects.items())[:SHOWN_MAX]]

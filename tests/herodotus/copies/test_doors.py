@@ -60,11 +60,18 @@ def door_in(peer: Peer, deposit: Deposit) -> str | None:
     return None if found is None else found.record.get("Herodotus-Door")
 
 
-def play_with(play: Callable[[Net], Awaitable[None]], *, peers: int = 9, copies: int = 2) -> None:
+def play_with(
+    play: Callable[[Net], Awaitable[None]],
+    *,
+    peers: int = 9,
+    copies: int = 2,
+    prepare: Callable[[Net], None] = lambda net: None,
+) -> None:
     """Among strangers, as in the public network: what is brought in stays where it is."""
 
     async def whole(net: Net) -> None:
         net.spreads_imports = False
+        prepare(net)
         await ring_of(net, *[None] * peers)
         await play(net)
 
@@ -261,6 +268,48 @@ def test_many_at_once_are_asked_about_together() -> None:
         assert doors_of(first).status(first.copies.parts).came == {"unknown healed": len(old)}
 
     play_with(play)
+
+
+# -- quotas -----------------------------------------------------------------------------------------------
+
+
+def test_a_signer_that_floods_is_stopped_and_named_and_repair_goes_on() -> None:
+    async def play(net: Net) -> None:
+        owner, second, third, *_ = by_rank(net)
+        now = now_s(net)
+        flood = [made(owner, URL, now - n, b"rubbish %d" % n * 40) for n in range(30)]
+        outcomes = await put(second, owner.me, *flood)
+        assert set(outcomes) == {wire.STORED, wire.DECLINED}
+        assert (
+            sum(len(one.capture.body) for one, got in zip(flood, outcomes, strict=True) if got == wire.STORED)
+            < 4_000
+        )
+        status = doors_of(second).status(second.copies.parts)
+        assert list(status.quotas_hit) == [owner.me.hex()[:16]]
+        old = of_a_peer_that_left(1_600_000_000)
+        await third.store.store(old)
+        assert await put(second, owner.me, old) == [wire.STORED]
+
+    def small(net: Net) -> None:
+        net.quota_bytes = 4_000
+
+    play_with(play, prepare=small)
+
+
+def test_captures_sent_again_use_up_nobody_s_quota() -> None:
+    async def play(net: Net) -> None:
+        owner, second, third, *_ = by_rank(net)
+        now = now_s(net)
+        first = made(owner, URL, now, b"x" * 3_000)
+        assert await put(second, owner.me, first) == [wire.STORED]
+        for _ in range(5):
+            assert await put(second, third.me, first) == [wire.KNOWN]
+        assert await put(second, owner.me, made(owner, URL, now - 1, b"y" * 500)) == [wire.STORED]
+
+    def small(net: Net) -> None:
+        net.quota_bytes = 8_000
+
+    play_with(play, prepare=small)
 
 
 # -- clocks -----------------------------------------------------------------------------------------------

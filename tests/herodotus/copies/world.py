@@ -27,6 +27,7 @@ from herodotus.copies.doors import DoorRules, Doors
 from herodotus.copies.shared_state import Parts, View
 from herodotus.core.captures import CaptureId
 from herodotus.core.copies.possession import EachItsOwn, Standings
+from herodotus.core.doors import Quotas
 from herodotus.core.index_rows import CAPTURE, after
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.signatures import signed
@@ -161,6 +162,7 @@ class Net:
         self.began_s = float(NOW_S) + 4 * DAY_S
         """By the peers' clocks: pages of these days are none of the future."""
         self.clock_off_s: dict[int, float] = {}
+        self.quota_bytes = 1 << 40
         self.young: set[bytes] = set()
         self.place_of: dict[bytes, bytes] = {}
         """Of those that are not a place of their own."""
@@ -219,6 +221,7 @@ class Net:
                 DoorRules(
                     wall_s=lambda: self.wall_s(peer),
                     spreads_imports=self.spreads_imports,
+                    quotas=Quotas(self.quota_bytes, lambda _peer: 0),
                     standings=self.standings,
                     steward_key=lambda host: Key(hashlib.sha1(host.encode(), usedforsecurity=False).digest()),
                 )

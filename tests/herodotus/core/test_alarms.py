@@ -37,6 +37,10 @@ def test_a_peer_that_is_well_raises_none() -> None:
         (replace(STATUS, crawl=CrawlStatus(problem="the disk is full")), "The crawl: the disk is full"),
         (replace(STATUS, copying=CopiesStatus(suspects={"b": "lied", "a": "lied"})), "2 peers broke a promise"),
         (
+            replace(STATUS, copying=CopiesStatus(doors=DoorStatus(quotas_hit={"ab12": 270_000_000}))),
+            "turned away were those of ab12 (270 MB). If you know these peers, raise copies.quota_mb",
+        ),
+        (
             replace(STATUS, copying=CopiesStatus(doors=DoorStatus(clock="behind"))),
             "clock seems to be behind: set it; until then captures of others are refused",
         ),
