@@ -353,6 +353,8 @@ def _first_record(settings: NodeSettings, key: Ed25519PrivateKey) -> PeerRecord:
         expires_s=1,
         flags=0,
         previous=b"" if settings.previous_key is None else peer_key(settings.previous_key),
+        since=settings.since,
+        trail=settings.trail,
     )
 
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht.core.effects import ArcsChanged, Joined, PeerChanged, RingChanged
 from dht.core.machine import RingStatistics
 from dht.core.reachability import Reachability
-from dht.core.records import Address, Contact, SignedRecord
+from dht.core.records import Address, Contact, SignedRecord, Stay
 from dht.core.rules import RingRules
 from dht.dialback import DialBack, dial_back
 from dht.transport import TransportLimits, TransportStatistics
@@ -34,6 +34,10 @@ class NodeSettings:
     virtual_nodes: int = 1
     incarnation: int = 0
     """The last one we used: ours must grow even where the clock was set back."""
+    since: int = 0
+    """The day on which we became a member, as our last record said; 0: today."""
+    trail: tuple[Stay, ...] = ()
+    """Of our last record, with the place that it was issued from."""
     limits: TransportLimits | None = None
     dial_backs_wanted: int = 0  # peers of other networks that must reach us before we own anything
     previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # it vouches for a rotated key

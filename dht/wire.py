@@ -25,6 +25,8 @@ from dht.core import messages as m
 from dht.core.frames import PAYLOAD_BYTES_MAX
 from dht.core.ids import IPV4_BYTES, IPV6_BYTES, PEER_KEY_BYTES, IdCheck, NetworkId, PeerKey
 from dht.core.records import (
+    NO_DAY,
+    RECORD_VERSION,
     SIGNATURE_BYTES,
     Address,
     Contact,
@@ -220,6 +222,11 @@ def _check(signed: SignedRecord) -> SignedRecord:
     for address in record.addresses:
         if len(address.host) not in (IPV4_BYTES, IPV6_BYTES):
             raise ValueError("no address")
+    if (record.since == NO_DAY) != (record.version < RECORD_VERSION):
+        raise ValueError("records say since when, from version 2 on")
+    for stay in record.trail:
+        if stay.place[0] not in (IPV4_BYTES, IPV6_BYTES) or len(stay.place) > 1 + stay.place[0]:
+            raise ValueError("no place")
     # Nobody has seen the record yet, so that it may still be changed.
     msgspec.structs.force_setattr(record, "network", _shared_network(record.network))
     return signed

@@ -148,6 +148,7 @@ class SimulatedRing:
             expires_s=1,
             flags=0,
             previous=b"",
+            since=0,
         )
 
     def contact_of(self, host: WorldHost) -> Contact:

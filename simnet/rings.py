@@ -93,6 +93,7 @@ def peer_number(number: int, *, virtual_nodes: int = 1) -> PeerRecord:
         expires_s=0,
         flags=0,
         previous=b"",
+        since=0,
     )
 
 

@@ -48,8 +48,9 @@ from dht.core.messages import (
     Want,
 )
 from dht.core.placement import Rule, first, own_arcs
-from dht.core.places import Standing
+from dht.core.places import Standing, trail_on
 from dht.core.records import (
+    DAY_MAX,
     RECORD_LIFE_S,
     RECORD_REFRESH_S,
     U32,
@@ -367,8 +368,14 @@ class RingMachine:
         incarnation = min(max(self._record.incarnation + 1, above + 1, int(now)), U32 - 1)
         # Others take the newer of two records, so a number is never used twice, but for the very last one.
         assert incarnation > before or incarnation == U32 - 1
+        day = min(max(self.rules.places.day_of(now), 0), DAY_MAX)
         self._record = replace(
-            self._record, incarnation=incarnation, issued_s=int(now), expires_s=int(now) + RECORD_LIFE_S
+            self._record,
+            incarnation=incarnation,
+            issued_s=int(now),
+            expires_s=int(now) + RECORD_LIFE_S,
+            since=min(self._record.since, day) if self._record.since > 0 else day,
+            trail=trail_on(self._record, self.rules.places, day),
         )
         signed = self._host.notary.sign_record(self._record)
         assert signed.record.peer == self.me.peer

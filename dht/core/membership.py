@@ -15,7 +15,7 @@ from hashlib import blake2b
 from dht.core import rules as bounds
 from dht.core.ids import IdCheck, Key, PeerKey, anchor_of
 from dht.core.messages import BUCKETS
-from dht.core.places import PlaceRules, Standing, place_at, standing_of
+from dht.core.places import PlaceRules, Standing, age_refusal, place_at, standing_of
 from dht.core.records import (
     LEAF,
     U32,
@@ -116,8 +116,12 @@ class MemberTable:
             if fault is not None:
                 return fault
         held = self._held_by(record)
-        if held is not None and _is_same_place(held.record, record):
-            return None
+        if held is not None:
+            fault = age_refusal(record, held.record, self._places)
+            if fault is not None:
+                return fault
+            if _is_same_place(held.record, record):
+                return None
         if held is None and len(self.records) >= bounds.MEMBERS_MAX:
             return "full"
         if self._id_check == "ip" and self._is_crowded(signed, held):

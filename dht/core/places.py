@@ -13,9 +13,10 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from dht.core.ids import IPV4_BYTES, PeerKey
-from dht.core.records import PeerRecord
+from dht.core.records import SECONDS_PER_DAY, TRAIL_MAX, PeerRecord, Stay
 
-SECONDS_PER_DAY: Final = 86_400
+FORGOTTEN_DAYS: Final = 30
+"""A member that was away for so long begins anew: its record says so itself."""
 ADMITTED_FACTOR: Final = 8
 """A table admits so many times the positions that count in a place: those beyond step in when others leave."""
 
@@ -76,9 +77,73 @@ class Standing(NamedTuple):
 
 
 def standing_of(record: PeerRecord, rules: PlaceRules, day: int) -> Standing:
-    """On a day of the network (`PlaceRules.day_of`)."""
-    del day  # until records say since when their owners are members
-    return standing_at(record.peer, record.addresses[0].host, rules)
+    """On a day of the network (`PlaceRules.day_of`).  By peer all are of age: their members trust each other."""
+    standing = standing_at(record.peer, record.addresses[0].host, rules)
+    if rules.by == "peer":
+        return standing
+    return standing._replace(is_of_age=is_of_age(record, standing.place, rules, day))
+
+
+def is_of_age(record: PeerRecord, place: bytes, rules: PlaceRules, day: int) -> bool:
+    """Has it been a member for long enough, and for as long in this place?
+
+    A member that moved begins again with the probation: otherwise keys that came of age in one place would be
+    counted in as many as their owner can rent for a day.  It does not count where it was either, as its trail says:
+    that is its own word (ADR 24).
+    """
+    probation = rules.probation_on(day)
+    is_here = not record.trail or record.trail[-1].place == place
+    return is_here and day - record.since >= probation and day - settled_on(record) >= probation
+
+
+def trail_on(record: PeerRecord, rules: PlaceRules, day: int) -> tuple[Stay, ...]:
+    """The trail that a record needs on a day, from the one that it had and its present address.
+
+    The first stay is where the member was seven days ago, or where it began; nothing is told of earlier days.
+    """
+    if rules.by == "peer":
+        return ()
+    here = place_at(record.addresses[0].host, rules)
+    stays = record.trail
+    if stays and stays[-1].place != here:
+        stays = tuple(stay for stay in stays if stay.since < day)  # a day has one place: the last
+        if not stays or stays[-1].place != here:
+            stays = (*stays, Stay(place=here, since=day))
+    week = [stay for stay in stays if stay.since > day - TRAIL_MAX]
+    before = [stay for stay in stays if stay.since <= day - TRAIL_MAX][-1:]
+    stays = (*before, *week)[-TRAIL_MAX:]
+    return stays if len(stays) > 1 else ()
+
+
+def age_refusal(record: PeerRecord, held: PeerRecord, rules: PlaceRules) -> str | None:
+    """Does a newer record claim more age, or a longer stay, than the one that we hold of this member allows?"""
+    if record.since < held.since:
+        return "age"
+    if rules.by == "peer":
+        return None
+    here, before = (place_at(one.addresses[0].host, rules) for one in (record, held))
+    known = [*held.trail] or [Stay(place=before, since=held.since)]
+    stays = [stay.since for stay in known if stay.place == here]
+    if here != before:
+        settled_at_least = stays[-1] if stays else rules.day_of(held.issued_s)  # it may go back where it was
+    elif rules.day_of(record.issued_s) < known[-1].since + TRAIL_MAX:
+        settled_at_least = known[-1].since
+    else:
+        return None  # the move is old enough not to be told of
+    return "trail" if settled_on(record) < settled_at_least else None
+
+
+def settled_on(record: PeerRecord) -> int:
+    """The day from which on it has been where it is, as it says."""
+    return record.trail[-1].since if record.trail else record.since
+
+
+def moved(record: PeerRecord, host: bytes, rules: PlaceRules) -> tuple[Stay, ...]:
+    """The trail with the place before a move in it, if it was not: `trail_on` then adds the new one."""
+    old, new = place_at(record.addresses[0].host, rules), place_at(host, rules)
+    if rules.by == "peer" or old == new or record.trail:
+        return record.trail
+    return (Stay(place=old, since=record.since),)
 
 
 def standing_at(peer: PeerKey, host: bytes, rules: PlaceRules) -> Standing:

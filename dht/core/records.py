@@ -11,6 +11,7 @@ The order of the fields is that of the wire, and their bounds are what a strange
 """
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import Annotated, Final, Protocol, Self
 
 from msgspec import Meta, Struct
@@ -27,7 +28,7 @@ from dht.core.ids import (
     position_of,
 )
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 ADDRESSES_MAX = 4
 SLOTS = 8  # peers behind one address (ring.md 4.2)
 VIRTUAL_NODES_MAX = 64  # per anchor, whatever is offered (ring.md 4.2)
@@ -36,6 +37,10 @@ RECORD_REFRESH_S = 12 * 3600
 CLOCK_SKEW_S = 600  # a record may be issued that far in our future: twice the +-5 minutes that simnet tries
 U32 = 1 << 32
 SIGNATURE_BYTES = 64
+TRAIL_MAX = 7  # moves that a record tells of: one a day, for a week
+SECONDS_PER_DAY = 86_400
+DAY_MAX = (1 << 16) - 1  # in 2149
+NO_DAY = -1  # what records of version 1 say of age; no bytes of version 2 can
 
 LEAF = 1  # flag: cannot be reached from outside, so it owns nothing
 
@@ -48,6 +53,8 @@ IndexField = Annotated[int, Meta(ge=0, lt=VIRTUAL_NODES_MAX)]
 HostField = Annotated[bytes, Meta(min_length=IPV4_BYTES, max_length=IPV6_BYTES)]  # packed: 4 or 16 bytes
 PeerField = Annotated[PeerKey, Meta(min_length=PEER_KEY_BYTES, max_length=PEER_KEY_BYTES)]
 SignatureField = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+DayField = Annotated[int, Meta(ge=0, le=DAY_MAX)]  # since 1970, by the network's `PlaceRules.day_of`
+PlaceField = Annotated[bytes, Meta(min_length=2, max_length=1 + IPV6_BYTES)]  # as `places.place_at` has it
 MaybePeer = Annotated[bytes, Meta(max_length=PEER_KEY_BYTES)]  # or empty
 MaybeSignature = Annotated[bytes, Meta(max_length=SIGNATURE_BYTES)]
 
@@ -88,6 +95,13 @@ class Contact:
         return f"Contact({self.peer.hex()[:16]} {self.address} {self.slot}/{self.index})"
 
 
+class Stay(Struct, array_like=True, frozen=True, kw_only=True):
+    """Where a peer was, and from which day on."""
+
+    place: PlaceField
+    since: DayField
+
+
 class PeerRecord(Struct, array_like=True, frozen=True, kw_only=True):
     """What a peer says of itself, unsigned.  The first address is the anchor of its positions."""
 
@@ -102,6 +116,8 @@ class PeerRecord(Struct, array_like=True, frozen=True, kw_only=True):
     expires_s: Seconds
     flags: U32Field  # unknown bits are kept
     previous: MaybePeer  # key rotation: the old public key, which signs too; else empty
+    trail: Annotated[tuple[Stay, ...], Meta(max_length=TRAIL_MAX)] = ()  # oldest first; empty: no recent move
+    since: DayField = NO_DAY  # since when it has been a member
 
 
 class SignedRecord(Struct, array_like=True, frozen=True, kw_only=True, tag=1):
@@ -164,7 +180,18 @@ def record_fault(record: PeerRecord, network: NetworkId, now: float) -> str | No
         return "positions"
     if not 0 <= record.incarnation < U32 or not 0 <= record.flags < U32:
         return "range"
-    return _time_fault(record, now)
+    return _age_fault(record, now) or _time_fault(record, now)
+
+
+def _age_fault(record: PeerRecord, now: float) -> str | None:
+    """No network's day is later than that of UTC."""
+    today = int(now + CLOCK_SKEW_S) // SECONDS_PER_DAY
+    days = [stay.since for stay in record.trail]
+    if not 0 <= record.since <= today or any(day > today for day in days):
+        return "age"
+    if len(days) == 1 or len(days) > TRAIL_MAX or any(one >= other for one, other in pairwise(days)):
+        return "trail"
+    return None
 
 
 def plausible_incarnation(now: float) -> int:

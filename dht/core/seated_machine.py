@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken
 from dht.core.ids import IdCheck
 from dht.core.machine import RingMachine
+from dht.core.places import moved
 from dht.core.records import LEAF, Contact, PeerRecord, first_contact_of
 from dht.core.seat import (
     CreateRing,
@@ -149,6 +150,7 @@ class SeatedMachine:
             slot=seat.slot,
             virtual_nodes=1 if seat.is_leaf else self._virtual_nodes,  # a leaf has none: weigh little
             flags=LEAF if seat.is_leaf else 0,
+            trail=moved(last.own_record, seat.address.host, last.rules.places),
         )
         self.machine = self._build(record)
         assert self.machine.me.peer == last.me.peer

@@ -13,7 +13,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
-from dht.core.records import RECORD_LIFE_S, SignedRecord
+from dht.core.records import NO_DAY, RECORD_LIFE_S, RECORD_VERSION, SECONDS_PER_DAY, SignedRecord
 from dht.core.rules import KEY_TOMB_LIFE_S
 from dht.identity import peer_key, rotation_record
 from dht.wire import decode_record, encode_record
@@ -58,7 +58,14 @@ def rotate(home: Home, passphrase: bytes | None, *, now_s: int) -> Rotation:
         signed = last_record(home)
         record = None
         if signed is not None and signed.record.peer == peer_key(old):
-            fresh = replace(signed.record, issued_s=now_s, expires_s=now_s + RECORD_LIFE_S, previous=b"")
+            fresh = replace(
+                signed.record,
+                version=RECORD_VERSION,  # a record of an older release is signed again as one of ours
+                issued_s=now_s,
+                expires_s=now_s + RECORD_LIFE_S,
+                previous=b"",
+                since=now_s // SECONDS_PER_DAY if signed.record.since == NO_DAY else signed.record.since,
+            )
             record = rotation_record(old, new, fresh)
         write_durably(home.previous_key, key_to_pem(old, passphrase), mode=0o600)
         if record is not None:

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht import Contact, NodePorts, NodeSettings, RingNode, open_node
 from dht.core.ids import NetworkId, PeerKey
 from dht.core.machine import NodeView
-from dht.core.places import PlaceRules, Standing
-from dht.core.records import Address, PeerRecord, SignedRecord
+from dht.core.places import FORGOTTEN_DAYS, PlaceRules, Standing, moved
+from dht.core.records import SECONDS_PER_DAY, Address, PeerRecord, SignedRecord, Stay
 from dht.core.rules import RingRules
 from dht.dialback import DialBack
 from dht.discovery.lan import LanDiscovery
@@ -132,6 +132,7 @@ class RingMembership:
     async def _in_ring(self, listen: HostPort) -> AsyncIterator[None]:
         address, is_guessed = own_address(listen, self._ring.advertise, self._parts.world.outgoing_host)
         last = self._last_record()
+        since, trail = age_on(last, address, self.rules.places, self._parts.world.unix_s())
         settings = NodeSettings(
             rules=self.rules,
             address=address,
@@ -139,6 +140,8 @@ class RingMembership:
             slot=first_slot(self._ring.slot, last, address),
             virtual_nodes=self._ring.virtual_nodes,
             incarnation=last.incarnation if last is not None else 0,  # else the clock alone makes us newer
+            since=since,
+            trail=trail,
             limits=TransportLimits.for_one_machine() if self._is_private else None,
             previous_key=self._parts.previous_key,
             dial_backs_wanted=self._parts.settings.discovery.dial_backs,
@@ -349,6 +352,15 @@ def first_slot(stated: int, last: PeerRecord | None, address: Address) -> int:
     if stated or last is None or last.addresses[0].host != address.host:
         return stated
     return last.slot
+
+
+def age_on(
+    last: PeerRecord | None, address: Address, rules: PlaceRules, now: float
+) -> tuple[int, tuple[Stay, ...]]:
+    """Since when we are a member, and where we were, by our last run's record. After 30 days away we begin anew."""
+    if last is None or now - last.issued_s >= FORGOTTEN_DAYS * SECONDS_PER_DAY:
+        return 0, ()
+    return last.since, moved(last, address.host, rules)
 
 
 def own_address(listen: HostPort, advertise: str, outgoing_host: Callable[[], str]) -> tuple[Address, bool]:

@@ -27,7 +27,7 @@ from dht.core import messages as m
 from dht.core.frames import DATAGRAM_BYTES_MAX
 from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.limits import Rate
-from dht.core.records import Address, Contact, PeerRecord
+from dht.core.records import RECORD_VERSION, Address, Contact, PeerRecord
 from dht.core.strangers import LinkLimits
 from dht.endpoint import SessionEndpoint, socket_address
 from dht.identity import peer_key, sign_record
@@ -61,7 +61,7 @@ def endpoint() -> tuple[SessionEndpoint, Contact]:
     key = Ed25519PrivateKey.generate()
     address = Address(host=bytes((127, 0, 0, 1)), port=4484)
     record = PeerRecord(
-        version=1,
+        version=RECORD_VERSION,
         network=NETWORK,
         peer=peer_key(key),
         addresses=(address,),
@@ -72,6 +72,7 @@ def endpoint() -> tuple[SessionEndpoint, Contact]:
         expires_s=1_790_086_400,
         flags=0,
         previous=b"",
+        since=0,
     )
     signed = sign_record(key, record)
     made = SessionEndpoint(

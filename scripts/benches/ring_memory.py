@@ -45,6 +45,7 @@ def record(key: Ed25519PrivateKey, host: bytes, virtual_nodes: int) -> PeerRecor
         expires_s=int(NOW) + RECORD_LIFE_S,
         flags=0,
         previous=b"",
+        since=0,
     )
 
 

@@ -12,7 +12,8 @@ import trio.testing
 
 from dht.core.effects import ArcsChanged, Joined, JoinFailed, PeerChanged
 from dht.core.ids import Key, NetworkId, PeerKey, key_of
-from dht.core.records import Address, Contact, SignedRecord
+from dht.core.places import BY_PEER, PlaceRules
+from dht.core.records import Address, Contact, SignedRecord, Stay
 from dht.core.rules import RingRules
 from dht.endpoint import packed_address
 from dht.errors import NoAnswerError
@@ -69,6 +70,9 @@ class Ways:
     incarnation: int = 0
     id_check: Literal["ip", "off"] = "off"
     previous: str = ""  # whose key was rotated
+    since: int = 0
+    trail: tuple[Stay, ...] = ()
+    places: PlaceRules = BY_PEER
     copies: int = 6
 
 
@@ -89,7 +93,9 @@ async def opened(name: str, ways: Ways | None = None) -> AsyncIterator[Peer]:
 
     port = ways.port or free_port()
     settings = NodeSettings(
-        rules=replace(RULES, copies=ways.copies, id_check=ways.id_check),
+        rules=replace(RULES, copies=ways.copies, id_check=ways.id_check, places=ways.places),
+        since=ways.since,
+        trail=ways.trail,
         address=Address(host=ways.host, port=port),
         is_address_guessed=ways.is_address_guessed,
         virtual_nodes=ways.virtual_nodes,
@@ -369,6 +375,25 @@ async def test_a_restart_goes_on_from_the_last_incarnation_where_the_clock_was_s
         await anna.node.join([])
         assert anna.records[-1].record.incarnation == ahead + 1
         assert anna.node.record == anna.records[-1]
+
+
+async def test_a_restart_keeps_the_age_of_the_last_record_and_tells_of_a_move() -> None:
+    today = int(EPOCH_S) // 86_400
+    stay = Stay(place=bytes((4, 10, 0, 0)), since=today - 90)
+    ways = Ways(since=today - 90, trail=(stay,), id_check="ip", places=PlaceRules())
+    async with opened("anna", ways) as anna:
+        await anna.node.join([])
+        said = anna.records[-1].record
+        assert (said.since, said.trail) == (
+            today - 90,
+            (stay, Stay(place=bytes((4, 127, 0, 0)), since=today)),
+        )
+    async with opened("bert", replace(ways, since=today + 30, trail=())) as bert:
+        await bert.node.join([])
+        assert bert.records[-1].record.since == today, "a day to come would be refused by all"
+    async with opened("carl") as carl:
+        await carl.node.join([])
+        assert carl.records[-1].record.since == today
 
 
 async def test_whom_a_node_met_is_reported_for_remembering() -> None:

@@ -41,7 +41,7 @@ from dht.core.messages import (
     Rumour,
     Unchanged,
 )
-from dht.core.records import Contact, Death, PeerRecord, SignedRecord, contacts_of, record_fault
+from dht.core.records import Contact, Death, PeerRecord, SignedRecord, Stay, contacts_of, record_fault
 from dht.core.ring import merged
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
@@ -327,7 +327,12 @@ def test_a_rumour_enters_the_table_once_and_is_offered_on() -> None:
     ("bad", "reason"),
     [
         (signed(4, network=b"stranger"), "records network"),
-        (signed(4, version=2), "records version"),
+        (signed(4, version=1), "records version"),
+        (signed(4, version=3), "records version"),
+        (signed(4, since=int(NOW) // 86_400 + 2), "records age"),
+        (signed(4, trail=(Stay(place=b"\x04\x0a", since=9),)), "records trail"),
+        (signed(4, trail=2 * (Stay(place=b"\x04\x0a", since=9),)), "records trail"),
+        (signed(4, trail=tuple(Stay(place=b"\x04\x0a", since=1 << 15 | n) for n in (1, 2))), "records age"),
         (replace(signed(4), signature=bytes(16)), "records forged"),
         (signed(4, slot=8), "records positions"),
         (signed(4, virtual_nodes=65), "records positions"),

@@ -12,7 +12,7 @@ from dht.core.machine import RingMachine
 from dht.core.membership import MemberTable
 from dht.core.messages import HAVE_MAX, Digest, MemberRecords, Offer, Pull, Rumour
 from dht.core.places import PlaceRules, Standing
-from dht.core.records import Address, SignedRecord
+from dht.core.records import Address, SignedRecord, Stay
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
 from tests.dht.machines import contact, death, machine, signed
@@ -72,14 +72,54 @@ def test_the_standing_of_a_member_follows_its_record() -> None:
     table = MemberTable("ip", PlaceRules())
     one, moved = at(0, (10, 0, 0, 1)), at(0, (10, 7, 7, 1))
     enter(table, one)
-    before = table.standings(1)
+    before = table.standings(100)
     assert before == {one.peer: Standing(bytes((4, 10, 0, 0)), bytes((4, 10, 0)), True)}
-    newer = replace(moved.record, incarnation=one.record.incarnation + 1)
+    trail = (
+        Stay(place=before[one.peer].place, since=0),
+        Stay(place=bytes((4, 10, 7, 7)), since=int(NOW) // 86_400),
+    )
+    newer = replace(moved.record, incarnation=one.record.incarnation + 1, trail=trail)
     assert enter(table, SimulatedNotary(newer.peer).sign_record(newer)) is None
-    assert table.standings(1)[one.peer].place == bytes((4, 10, 7, 7))
+    assert table.standings(100)[one.peer].place == bytes((4, 10, 7, 7))
     assert before[one.peer].place == bytes((4, 10, 0, 0)), "what was given stays as it was"
     table.remove(one.peer)
-    assert table.standings(1) == table.standings(2) == {}
+    assert table.standings(100) == table.standings(101) == {}
+
+
+def renewed(of: SignedRecord, **changes: object) -> SignedRecord:
+    """The same member's next record, a day later."""
+    record = replace(of.record, incarnation=of.record.incarnation + 1, issued_s=of.record.issued_s + 86_400)
+    return SimulatedNotary(of.peer).sign_record(replace(record, **changes))
+
+
+def test_no_member_makes_itself_older_than_we_know_it() -> None:
+    table = MemberTable("ip", PlaceRules())
+    one = renewed(at(0, (10, 0, 0, 1)), since=90, issued_s=100 * 86_400)
+    enter(table, one)
+    assert enter(table, renewed(one, since=89)) == "age"
+    assert enter(table, renewed(one, since=95)) is None, "but younger"
+    heir = renewed(one, since=90, peer=peer_number(77).peer, previous=one.peer, incarnation=9)
+    assert enter(table, heir) == "age", "nor by a new key"
+
+
+def test_no_member_moves_without_saying_so() -> None:
+    table = MemberTable("ip", PlaceRules())
+    there = Address(host=bytes((10, 7, 7, 1)), port=4484)
+    before, after = Stay(place=bytes((4, 10, 0, 0)), since=50), Stay(place=bytes((4, 10, 7, 7)), since=100)
+    one = renewed(at(0, (10, 0, 0, 1)), since=50, issued_s=100 * 86_400)
+    enter(table, one)
+    assert enter(table, renewed(one, addresses=(there,))) == "trail"
+    long_ago = (before, Stay(place=after.place, since=99))
+    assert enter(table, renewed(one, addresses=(there,), trail=long_ago)) == "trail"
+    moved = renewed(one, addresses=(there,), trail=(before, after))
+    assert enter(table, moved) is None
+    assert enter(table, renewed(moved, trail=())) == "trail", "nor forgets it the day after"
+    assert enter(table, renewed(moved, trail=(before, replace(after, since=99)))) == "trail"
+    back = renewed(moved, addresses=one.record.addresses, trail=())
+    assert enter(table, back) is None, "it was there before"
+    later = MemberTable("ip", PlaceRules())
+    enter(later, moved)
+    assert enter(later, renewed(moved, trail=(), issued_s=107 * 86_400)) is None, "a week later"
 
 
 def test_growing_a_peer_counts_its_own_positions_once() -> None:

@@ -27,8 +27,12 @@ async def test_a_peer_that_rotated_its_key_keeps_its_place_and_the_old_key_no_lo
         async with opened("bert") as bert:
             assert await bert.node.join([anna.address])
             await until(lambda: anna.node.statistics().ring.members == 2 and anna.node.statistics().is_ideal)
+            last = bert.records[-1].record
             ways = Ways(
-                port=bert.address.port, previous="bert", incarnation=bert.records[-1].record.incarnation + 1
+                port=bert.address.port,
+                previous="bert",
+                incarnation=last.incarnation + 1,
+                since=last.since,
             )
             before = bert.node.me  # and now it stops without a word, as after a power cut
         async with opened("berta", ways) as berta:
@@ -44,6 +48,7 @@ async def test_a_peer_that_rotated_its_key_keeps_its_place_and_the_old_key_no_lo
             assert neighbours(anna.node.statistics().ring.nodes[0]) == {berta.node.me}
             assert Verifier().is_record_signed(berta.records[-1])
             assert berta.records[-1].record.previous == OLD
+            assert berta.records[-1].record.since == last.since > 0
             berta.node.forget_previous_key()
             await until(lambda: anna.node.record is not None and not previous_known(anna))
             assert berta.records[-1].record.previous == b""

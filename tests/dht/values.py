@@ -7,7 +7,18 @@ from hypothesis import strategies as st
 
 from dht.core import messages as m
 from dht.core.ids import Key, NetworkId, PeerKey
-from dht.core.records import Address, Contact, Death, Departure, PeerRecord, SignedRecord
+from dht.core.records import (
+    DAY_MAX,
+    RECORD_VERSION,
+    TRAIL_MAX,
+    Address,
+    Contact,
+    Death,
+    Departure,
+    PeerRecord,
+    SignedRecord,
+    Stay,
+)
 from dht.identity import peer_key
 from tests.dht.link_world import NETWORK, key_from
 
@@ -17,7 +28,7 @@ U64: Final = (1 << 64) - 1
 
 def record_of(name: str) -> PeerRecord:
     return PeerRecord(
-        version=1,
+        version=RECORD_VERSION,
         network=NetworkId(NETWORK),
         peer=peer_key(key_from(name)),
         addresses=(Address(host=bytes((192, 0, 2, 7)), port=4484),),
@@ -28,6 +39,7 @@ def record_of(name: str) -> PeerRecord:
         expires_s=1_790_086_400,
         flags=0,
         previous=b"",
+        since=20_700,
     )
 
 
@@ -42,6 +54,13 @@ peers = st.binary(min_size=32, max_size=32).map(PeerKey)
 signatures = st.binary(min_size=64, max_size=64)
 hosts = st.one_of(st.binary(min_size=4, max_size=4), st.binary(min_size=16, max_size=16))
 addresses = st.builds(Address, host=hosts, port=st.integers(1, 65_535))
+stays = st.builds(
+    Stay,
+    place=st.one_of(*(st.binary(max_size=size).map(bytes((size,)).__add__) for size in (4, 16))).filter(
+        lambda place: len(place) > 1
+    ),
+    since=st.integers(0, DAY_MAX),
+)
 indices = st.integers(0, 63)
 contacts = st.builds(
     Contact.at, peers, addresses, st.integers(0, 7), indices, st.just("ip")
@@ -56,7 +75,7 @@ def tuples(elements: st.SearchStrategy[Any], least: int, most: int) -> st.Search
 def signed_records(draw: st.DrawFn) -> SignedRecord:
     previous = draw(st.one_of(st.just(b""), peers))
     record = PeerRecord(
-        version=draw(st.integers(0, 255)),
+        version=draw(st.integers(RECORD_VERSION, 255)),
         network=NetworkId(draw(st.binary(min_size=8, max_size=8))),
         peer=draw(peers),
         addresses=draw(tuples(addresses, 1, 4)),
@@ -67,6 +86,8 @@ def signed_records(draw: st.DrawFn) -> SignedRecord:
         expires_s=draw(st.integers(0, (1 << 40) - 1)),
         flags=draw(u32),
         previous=previous,
+        since=draw(st.integers(0, DAY_MAX)),
+        trail=draw(tuples(stays, 0, TRAIL_MAX)),
     )
     return SignedRecord(
         record=record,

@@ -1,6 +1,6 @@
 """The protocol's test vectors: one of every frame, message and signature, from fixed values.
 
-`python -m tests.dht.vectors` prints them; `golden/ring-1.txt` is that output, and changes only with a new
+`python -m tests.dht.vectors` prints them; `golden/ring-2.txt` is that output, and changes only with a new
 version.
 """
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from dht.core import messages as m
 from dht.core.frames import Echo, Nonce
 from dht.core.ids import Key
-from dht.core.records import Address, Contact, Death, Departure
+from dht.core.records import Address, Contact, Death, Departure, Stay
 from dht.identity import KeyNotary, peer_key, rotation_record, sign_record
 from dht.wire import encode_message, encode_record, record_signed_bytes
 from tests.dht.link_world import NETWORK, LinkWorld, key_from
@@ -104,6 +104,11 @@ def vectors() -> Iterator[tuple[str, bytes]]:
     yield "signed-bytes-record", record_signed_bytes(record)
     yield "record", encode_record(sign_record(ANNA, record))
     yield "record-both-families", encode_record(sign_record(ANNA, both_families))
+    trail = (
+        Stay(place=bytes((4, 192, 0, 2)), since=20_700),
+        Stay(place=bytes((4, 198, 51, 100)), since=20_715),
+    )
+    yield "record-moved", encode_record(sign_record(ANNA, replace(record, trail=trail)))
     yield "record-rotated", encode_record(rotation_record(ANNA, BERT, record))
     for message in all_messages():
         yield f"message-{type(message).__name__}-{message.id}", encode_message(message)

@@ -3,25 +3,31 @@
 from ipaddress import ip_address
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dht.core.ids import NetworkId, PeerKey
 from dht.core.places import (
     BY_PEER,
     PlaceRules,
     Standing,
+    age_refusal,
     area_at,
     day_from,
+    moved,
     place_at,
     standing_of,
+    trail_on,
 )
-from dht.core.records import Address, PeerRecord
+from dht.core.records import RECORD_VERSION, Address, PeerRecord, Stay, record_fault
 
 RULES = PlaceRules()
 
 
 def record(*hosts: str, number: int = 1) -> PeerRecord:
     return PeerRecord(
-        version=1,
+        version=RECORD_VERSION,
         network=NetworkId(bytes(8)),
         peer=PeerKey(bytes((number,)) * 32),
         addresses=tuple(Address(host=ip_address(host).packed, port=4484) for host in hosts),
@@ -32,6 +38,7 @@ def record(*hosts: str, number: int = 1) -> PeerRecord:
         expires_s=1,
         flags=0,
         previous=b"",
+        since=0,
     )
 
 
@@ -73,7 +80,7 @@ def test_an_ipv4_prefix_is_never_that_of_an_ipv6_address() -> None:
 
 
 def test_a_member_counts_where_its_first_address_is() -> None:
-    assert standing_of(record("10.1.2.3", "2001:db8::1"), RULES, 0) == Standing(
+    assert standing_of(record("10.1.2.3", "2001:db8::1"), RULES, 7) == Standing(
         bytes((4, 10, 1, 2)), bytes((4, 10, 1)), True
     )
 
@@ -99,3 +106,101 @@ def test_days_change_for_all_peers_at_once() -> None:
     assert [RULES.day_of(now) for now in (86_399.9, 86_400.0)] == [0, 1]
     assert [PlaceRules(day_start_s=3_600).day_of(now) for now in (89_999.9, 90_000.0)] == [0, 1]
     assert (day_from("1970-01-02"), day_from("2026-11-19"), day_from("")) == (1, 20_776, None)
+
+
+def aged(since: int, *trail: tuple[str, int], host: str = "10.1.2.3") -> PeerRecord:
+    stays = tuple(Stay(place=place_at(ip_address(at).packed, RULES), since=day) for at, day in trail)
+    return replace(record(host), since=since, trail=stays)
+
+
+def is_of_age(one: PeerRecord, day: int, rules: PlaceRules = RULES) -> bool:
+    return standing_of(one, rules, day).is_of_age
+
+
+def test_a_member_is_of_age_after_its_probation_for_all_at_one_boundary() -> None:
+    assert [is_of_age(aged(100), day) for day in (100, 106, 107, 200)] == [False, False, True, True]
+    late = PlaceRules(day_start_s=6 * 3_600)
+    noon = 107 * 86_400 + 12 * 3_600
+    assert [is_of_age(aged(100), late.day_of(noon - hours * 3_600), late) for hours in (6, 7)] == [
+        True,
+        False,
+    ]
+
+
+def test_in_a_young_network_members_come_of_age_sooner() -> None:
+    rules = PlaceRules(founded_day=90)
+    assert [is_of_age(aged(100), day, rules) for day in (101, 102, 103)] == [False, False, True]
+    assert is_of_age(aged(90), 90, PlaceRules(founded_day=90)), "the founders are, at once"
+
+
+def test_by_peer_all_are_of_age() -> None:
+    assert is_of_age(aged(100), 100, BY_PEER)
+
+
+def test_a_member_that_moved_begins_its_probation_again() -> None:
+    moved_on_100 = aged(50, ("192.0.2.7", 50), ("10.1.2.3", 100))
+    assert [is_of_age(moved_on_100, day) for day in (100, 106, 107)] == [False, False, True]
+
+
+def test_a_trail_that_ends_elsewhere_moves_nobody_to_another_place() -> None:
+    """The attack: thirty keys on one address, each with a made-up past in a place of its own."""
+    liars = [aged(10, (f"10.{n}.0.1", 10), (f"10.{n}.1.1", 20), host="203.0.113.9") for n in range(30)]
+    found = {standing_of(one, RULES, 100) for one in liars}
+    assert found == {Standing(bytes((4, 203, 0, 113)), bytes((4, 203, 0)), is_of_age=False)}
+
+
+def lived(homes: list[int], since: int = 100) -> list[PeerRecord]:
+    """The records of a member that is in a home each day, one a day."""
+    now = aged(since, host=f"10.0.{homes[0]}.1")
+    made = []
+    for day, home in enumerate(homes, since):
+        host = bytes((10, 0, home, 1))
+        trail = moved(now, host, RULES)
+        now = replace(now, addresses=(Address(host=host, port=1),), trail=trail, issued_s=day * 86_400)
+        now = replace(now, trail=trail_on(now, RULES, day))
+        made.append(now)
+    return made
+
+
+def test_a_trail_tells_of_each_move_for_a_week() -> None:
+    made = lived([1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2])
+    told = [[(stay.place[3], stay.since) for stay in one.trail] for one in made]
+    assert told == 3 * [[]] + 7 * [[(1, 100), (2, 103)]] + [[]]
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=30))
+def test_a_trail_says_where_a_member_was_on_each_day_of_the_week(homes: list[int]) -> None:
+    for today, one in enumerate(lived(homes)):
+        fresh = replace(one, expires_s=one.issued_s + 3_600)
+        assert record_fault(fresh, NetworkId(bytes(8)), (100 + today) * 86_400) is None
+        for ago in range(min(7, today + 1)):
+            stays = [stay.place[3] for stay in one.trail if stay.since <= 100 + today - ago]
+            assert (stays or [homes[today]])[-1] == homes[today - ago]
+
+
+@given(st.lists(st.integers(1, 3), min_size=2, max_size=30))
+def test_what_an_honest_member_says_of_its_moves_is_never_refused(homes: list[int]) -> None:
+    made = lived(homes)
+    for missed in (1, 2, 9):
+        for held, newer in zip(made, made[missed:], strict=False):
+            assert age_refusal(newer, held, RULES) is None
+
+
+def test_two_moves_in_a_day_are_one_and_the_way_back_is_none() -> None:
+    def gone(one: PeerRecord, home: int) -> PeerRecord:
+        host = bytes((10, 0, home, 1))
+        there = replace(one, addresses=(Address(host=host, port=1),), trail=moved(one, host, RULES))
+        return replace(there, trail=trail_on(there, RULES, 110))
+
+    begun = lived([1] * 10)[-1]
+    second = gone(begun, 2)
+    third, back = gone(second, 3), gone(second, 1)
+    assert [(stay.place[3], stay.since) for stay in third.trail] == [(1, 100), (3, 110)]
+    assert back.trail == ()
+    assert age_refusal(third, second, RULES) is age_refusal(back, second, RULES) is None
+
+
+def test_by_peer_nobody_keeps_a_trail() -> None:
+    assert trail_on(aged(1, ("10.2.2.2", 1), ("10.1.2.3", 9)), BY_PEER, 10) == ()
+    assert moved(aged(1), bytes((10, 9, 9, 9)), BY_PEER) == ()
+    assert age_refusal(aged(1, host="10.9.9.9"), aged(1), BY_PEER) is None

@@ -3,11 +3,12 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.ids import NetworkId
-from dht.core.records import Address, PeerRecord, SignedRecord
+from dht.core.records import NO_DAY, RECORD_VERSION, Address, PeerRecord, SignedRecord
 from dht.identity import Verifier, peer_key, sign_record
 from dht.wire import encode_record
 from herodotus.core.charter import TEST_CHARTER
@@ -38,7 +39,7 @@ def home(tmp_path: Path) -> Home:
 def tell(home: Home, key: Ed25519PrivateKey) -> None:
     """As if the peer had told its ring of itself."""
     record = PeerRecord(
-        version=1,
+        version=RECORD_VERSION,
         network=NetworkId(b"\x01" * 8),
         peer=peer_key(key),
         addresses=(Address(host=b"\x7f\x00\x00\x01", port=4484),),
@@ -49,6 +50,7 @@ def tell(home: Home, key: Ed25519PrivateKey) -> None:
         expires_s=NOW_S + 100,
         flags=0,
         previous=b"",
+        since=40,
     )
     home.record.write_bytes(encode_record(sign_record(key, record)))
 
@@ -62,8 +64,24 @@ def test_a_rotation_is_signed_by_both_keys_and_raises_the_incarnation(home: Home
     assert Verifier().is_record_signed(signed)
     assert signed.record.previous == peer_key(old)
     assert signed.record.peer == peer_key(load_key(home.key, None)) == peer_key(rotation.new)
+    assert signed.record.since == 40
     assert (signed.record.incarnation, signed.record.issued_s, signed.record.virtual_nodes) == (8, NOW_S, 3)
     assert len(rotation.fingerprint) == 32
+
+
+def test_a_record_of_version_1_opens_and_is_rotated_as_one_of_today(home: Home) -> None:
+    key = load_key(home.key, None)
+    tell(home, key)
+    kind, fields, signature = msgspec.msgpack.decode(home.record.read_bytes())
+    home.record.write_bytes(msgspec.msgpack.encode([kind, [1, *fields[1:11]], signature]))
+    before = last_record(home)
+    assert before is not None
+    assert (before.record.since, before.record.trail, before.record.incarnation) == (NO_DAY, (), 7)
+    rotate(home, None, now_s=NOW_S)
+    signed = last_record(home)
+    assert signed is not None
+    assert Verifier().is_record_signed(signed)
+    assert (signed.record.version, signed.record.since) == (2, NOW_S // 86_400)
 
 
 def test_the_old_key_stays_beside_the_new_one_for_its_owner_only(home: Home) -> None:

@@ -8,7 +8,7 @@ from dht import Arc, Contact, EventsLost, Subscription
 from dht.core.ids import NetworkId, PeerKey
 from dht.core.membership import MemberTable
 from dht.core.placement import Rule, own_arcs
-from dht.core.records import Address, PeerRecord, SignedRecord
+from dht.core.records import RECORD_VERSION, Address, PeerRecord, SignedRecord
 
 NETWORK = NetworkId(bytes(8))
 
@@ -17,7 +17,7 @@ def link_peer(number: int) -> PeerRecord:
     key = PeerKey(hashlib.sha256(b"link peer %d" % number).digest())
     host = bytes((10, number >> 16 & 255, number >> 8 & 255, number & 255))
     return PeerRecord(
-        version=1,
+        version=RECORD_VERSION,
         network=NETWORK,
         peer=key,
         addresses=(Address(host=host, port=4484),),
@@ -28,6 +28,7 @@ def link_peer(number: int) -> PeerRecord:
         expires_s=1 << 31,
         flags=0,
         previous=b"",
+        since=0,
     )
 
 
