@@ -47,6 +47,7 @@ from dht.core.records import (
 )
 from dht.core.rumours import Rumours
 from dht.core.thrift import DIGEST_BYTES, NEWS_BYTES, SEALED_BYTES, Thrift, keep_sample
+from dht.core.witnesses import REFUTED_WITHIN_S, Refutations
 
 Way = Literal["rumour", "table"]
 
@@ -73,6 +74,8 @@ class Gossip:
         self.seeds: deque[Contact] = deque(maxlen=bounds.SEEDS_MAX)
         self.thrift = Thrift(host)
         self.rumours = Rumours(host, table, self.thrift, self._anybody, self.hear)
+        self.refutations = Refutations()
+        self._refuted_at = float("-inf")  # a death of ours
         self._is_eager = True
         self._is_hastened = False
         self._swept_to = PeerKey(b"")  # how far a sweep for expired records has come; empty between sweeps
@@ -111,6 +114,12 @@ class Gossip:
         if isinstance(news, Death) and own is not None and news.incarnation >= own.record.incarnation:
             if not self._is_sound(news):
                 return False
+            if self.refutations.is_discredited(news, now) and now - self._refuted_at < bounds.REFUTE_AGAIN_S:
+                # The others do not believe it either, and two liars must not fill the ring with our records.
+                self._host.counts["deaths discredited"] += 1
+                return False
+            self._refuted_at = now
+            self.refutations.refuted(news, now)
             self._refute(news.incarnation, now)
             return True
         return False
@@ -134,6 +143,9 @@ class Gossip:
             return False
         if record.previous:
             self._rotate(signed, now)
+        tomb, until = self._table.tombs.get(record.peer, (None, 0.0))
+        if isinstance(tomb, Death) and now <= until - bounds.TOMB_LIFE_S + REFUTED_WITHIN_S:
+            self.refutations.refuted(tomb, now)
         self._table.put(signed)
         assert self._table.records[record.peer] is signed
         # The signer of a newer record is alive, even if it has not spoken to us.
@@ -164,11 +176,17 @@ class Gossip:
         if news.peer in self._table.key_tombs:
             return False  # it lives on under another key
         signed = self._table.records.get(news.peer)
+        is_ours = (
+            isinstance(news, Death) and news.accuser == self._host.me.peer
+        )  # what we found ourselves we believe
         if self._is_implausible(news, now):
             self._host.counts["deaths implausible"] += 1
             return False
         if not self._is_sound(news):
             self._host.counts["deaths forged"] += 1
+            return False
+        if isinstance(news, Death) and not is_ours and self.refutations.is_discredited(news, now):
+            self._host.counts["deaths discredited"] += 1
             return False
         if signed is not None and isinstance(news, Death) and not is_seen and not self._is_witnessed(news):
             self._see_for_ourselves(news, signed, now)

@@ -71,6 +71,7 @@ WITNESS_SLACK = 8  # tables differ a little
 WITNESSES_ASKED = 4
 HEALTH_MAX = 8
 UNWELL_MAX = 4_096
+REFUTE_AGAIN_S = 600.0  # deaths by witnesses that we refuted before: late-comers hear of it soon enough
 DEPARTED_AFTER_S = 24 * 3600.0
 
 # Budget: sections 3.7 and 4.6
