@@ -7,10 +7,15 @@ alarms.
 from collections.abc import Iterator
 
 from herodotus.core.notices import MUCH
-from herodotus.core.status import DoorStatus, PeerStatus, StoreStatus
+from herodotus.core.status import DoorStatus, PeerStatus, RingStatus, StoreStatus
 
 ALONE_S = 3_600
 """A peer that has known no other for so long will hardly find one by itself."""
+
+
+SILENT_MIN = 8
+SILENT_SHARE = 0.1
+"""Of the members known, those that do not answer now. In an honest ring they are out of the table after minutes."""
 
 
 def alarms(status: PeerStatus) -> tuple[str, ...]:
@@ -50,11 +55,22 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
             f"{status.calls.crowd} wants more connections for calls than one address or its network may have: "
             "block it in the firewall if it goes on"
         )
-    if status.ring.members <= 1 and status.uptime_s >= ALONE_S:
-        yield "No other peer was found: name a contact (`herodotus run --join`), or see docs/do/connect.md"
+    yield from _alarms_of_the_ring(status.ring, status.uptime_s)
     used = budget.month_up_bytes + budget.month_down_bytes
     if budget.month_bytes_max and used >= budget.month_bytes_max:
         yield "This month's volume is used up: the peer crawls and copies nothing until next month"
+
+
+def _alarms_of_the_ring(ring: RingStatus, uptime_s: int) -> Iterator[str]:
+    silent, members = ring.silent, ring.members
+    if silent.members >= max(SILENT_MIN, members * SILENT_SHARE):
+        yield (
+            f"{silent.members:,} of {members:,} members of the ring do not answer, {silent.in_network:,} of them at "
+            f"{silent.network}: check this peer's line; if it is sound, somebody tells the ring of members that do not "
+            "exist, and a firewall should keep this peer from asking there"
+        )
+    if members <= 1 and uptime_s >= ALONE_S:
+        yield "No other peer was found: name a contact (`herodotus run --join`), or see docs/do/connect.md"
 
 
 def _doors(doors: DoorStatus) -> Iterator[str]:

@@ -51,6 +51,15 @@ class PlacesStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SilentStatus:
+    """Members of the table that were asked and do not answer, and the network that most of them are said to be in."""
+
+    members: int = 0
+    network: str = ""
+    in_network: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RingStatus:
     """`arcs` are (start, end] in hexadecimal: the keys that this peer must hold; equal ends are the whole circle."""
 
@@ -64,6 +73,7 @@ class RingStatus:
     unwell: dict[str, str]
     traffic: TrafficStatus
     places: PlacesStatus = PlacesStatus()
+    silent: SilentStatus = SilentStatus()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,11 @@ The part of the composition root that knows `dht`: everything else of the peer s
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from random import Random
 from typing import Protocol
@@ -16,9 +17,10 @@ import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht import Contact, NodePorts, NodeSettings, RingNode, open_node
-from dht.core.ids import NetworkId, PeerKey
+from dht.core.ids import IPV4_BYTES, NetworkId, PeerKey
 from dht.core.machine import NodeView
 from dht.core.places import FORGOTTEN_DAYS, PlaceRules, Standing, moved
+from dht.core.reader import Member
 from dht.core.records import SECONDS_PER_DAY, Address, PeerRecord, SignedRecord, Stay
 from dht.core.rules import RingRules
 from dht.dialback import DialBack
@@ -36,7 +38,14 @@ from herodotus.core.errors import PortTaken
 from herodotus.core.ports import Clocks
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import DiscoverySettings, Settings
-from herodotus.core.status import NeighbourStatus, NodeStatus, PlacesStatus, RingStatus, TrafficStatus
+from herodotus.core.status import (
+    NeighbourStatus,
+    NodeStatus,
+    PlacesStatus,
+    RingStatus,
+    SilentStatus,
+    TrafficStatus,
+)
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home
 from herodotus.home.rotation import previous_key_life_s, retire_previous_key
@@ -292,6 +301,7 @@ class RingMembership:
                 self.rules.places,
                 self.rules.places.day_of(self._parts.world.unix_s()),
             ),
+            silent=silent_status(self.node.members()),
             members=ring.members,
             ideal=figures.is_ideal and figures.is_joined,
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in ring.arcs),
@@ -322,6 +332,21 @@ def places_status(standings: Collection[Standing], rules: PlaceRules, day: int) 
         probation_days=rules.probation_on(day),
         veteran_days=rules.veteran_on(day),
     )
+
+
+def silent_status(members: Iterable[Member]) -> SilentStatus:
+    """Of those that the ring's clocks hold for unreachable or worse."""
+    networks = Counter(_network_of(one.address) for one in members if one.clock != "well")
+    if not networks:
+        return SilentStatus()
+    network, most = max(networks.items(), key=lambda item: (item[1], item[0]))
+    return SilentStatus(members=networks.total(), network=network, in_network=most)
+
+
+def _network_of(address: Address) -> str:
+    """For people, whatever the charter's places are: a /24, or a /48."""
+    bits = 24 if len(address.host) == IPV4_BYTES else 48
+    return str(ip_network((address.host, bits), strict=False))
 
 
 def rules_of(charter: Charter, settings: Settings) -> RingRules:

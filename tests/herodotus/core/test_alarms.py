@@ -15,14 +15,21 @@ from herodotus.core.status import (
     NoticesStatus,
     PeerStatus,
     ReadersStatus,
+    SilentStatus,
     StoreStatus,
 )
 from tests.herodotus.portal.statuses import STATUS
 
 
+def with_silent(members: int, silent: int) -> PeerStatus:
+    found = SilentStatus(members=silent, network="10.200.0.0/24", in_network=silent - 1)
+    return replace(STATUS, ring=replace(STATUS.ring, members=members, silent=found))
+
+
 def test_a_peer_that_is_well_raises_none() -> None:
     assert alarms(STATUS) == ()
     assert alarms(replace(STATUS, ring=replace(STATUS.ring, members=1), uptime_s=3_599)) == (), "it is young"
+    assert alarms(with_silent(300, 29)) == alarms(with_silent(8, 7)) == (), "some are always on their way out"
     moving = CopiesStatus(to_send=5, too_few=5, done_in_s=60)
     assert alarms(replace(STATUS, copying=moving)) == ()
     assert alarms(replace(STATUS, notices=NoticesStatus(open=3, hidden=5))) == (), "they can wait"
@@ -57,6 +64,8 @@ def test_a_peer_that_is_well_raises_none() -> None:
         ),
         (replace(STATUS, copying=CopiesStatus(declined=10**9)), "1,000,000,000 captures have fewer copies"),
         (replace(STATUS, leaving=LeavingStatus(state="leaving", silent=2)), "2 peers that should take over"),
+        (with_silent(300, 30), "30 of 300 members of the ring do not answer, 29 of them at 10.200.0.0/24: check"),
+        (with_silent(9, 8), "8 of 9 members of the ring do not answer"),
         (replace(STATUS, ring=replace(STATUS.ring, members=1), uptime_s=3_600), "No other peer was found"),
         (
             replace(STATUS, budget=BudgetStatus(month_up_bytes=40, month_down_bytes=60, month_bytes_max=100)),

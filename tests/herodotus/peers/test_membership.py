@@ -1,16 +1,20 @@
 """How settings, the last run and the router become what a peer says of itself."""
 
+from ipaddress import ip_address
+
 import pytest
 from msgspec.structs import replace
 
+from dht.core.ids import PeerKey
 from dht.core.messages import SUCCESSORS_MAX
 from dht.core.places import BY_PEER, PlaceRules, Standing
+from dht.core.reader import Member
 from dht.core.records import Address, Stay
 from dht.discovery.port_mapping import MappingOutcome, MappingState
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
-from herodotus.core.status import PlacesStatus
-from herodotus.peers.membership import age_on, first_slot, outside_port, places_status
+from herodotus.core.status import PlacesStatus, SilentStatus
+from herodotus.peers.membership import age_on, first_slot, outside_port, places_status, silent_status
 from simnet.rings import peer_number
 
 HOME = Address(host=bytes((192, 0, 2, 7)), port=4484)
@@ -96,3 +100,17 @@ def test_places_are_counted_of_members_of_age() -> None:
     ]
     found = places_status(standings, PlaceRules(founded_day=100), 112)
     assert found == PlacesStatus(by="prefix", places=2, areas=1, of_age=3, probation_days=3, veteran_days=6)
+
+
+def test_where_most_silent_members_are_said_to_be_is_named() -> None:
+    def one(host: str, clock: str, number: int) -> Member:
+        address = Address(host=ip_address(host).packed, port=4484)
+        return Member(peer=PeerKey(bytes((number,)) * 32), address=address, virtual_nodes=1, clock=clock)
+
+    silent = [one(f"10.200.0.{n}", ("unreachable", "suspect")[n % 2], n) for n in range(20)]
+    others = [one(f"2001:db8:{n}::1", "unreachable", 50 + n) for n in range(3)]
+    well = [one(f"10.9.0.{n}", "well", 100 + n) for n in range(90)]
+    found = silent_status([*well, *others, *silent])
+    assert found == SilentStatus(members=23, network="10.200.0.0/24", in_network=20)
+    assert silent_status(others[:1]).network == "2001:db8::/48"
+    assert silent_status(well) == SilentStatus()
