@@ -194,8 +194,12 @@ class Repairs:
         self._parts.counts.repaired += len(known - self._broken)
         self._asked = {key: self._asked[key] for key in self._asked.keys() & self._broken}
         self.without_source = 0
+        released: list[bytes] = []
         for key in broken:
             sources = self._sources(key)
+            if sources and not self._parts.view.may_hold(key[1:]):
+                released.append(key)
+                continue
             self.without_source += not sources
             due, waited = self._asked.get(key, (now, ASK_AGAIN_S / 2))
             if not sources or now < due:
@@ -204,6 +208,8 @@ class Repairs:
             self._asked[key] = now + wait, wait
             for peer in sources:
                 self._parts.wanted.add([member_of(key)], peer)
+        if released:
+            await holdings.release(released)
         return bool(broken)
 
     def _sources(self, key: bytes) -> list[PeerKey]:

@@ -27,13 +27,7 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
     store, crawl, copying, budget = status.store, status.crawl, status.copying, status.budget
     if store.problem is not None:
         yield store.problem
-    if store.damaged:
-        yield (
-            f"{store.damaged:,} damaged records were found since the start: check the disk. What other holders have"
-            " comes back by itself; `herodotus verify` says what is left"
-        )
-    if store.quarantined:
-        yield _quarantine(store, copying.without_source)
+    yield from _of_the_files(store, copying.without_source)
     if crawl.problem is not None:
         yield f"The crawl: {crawl.problem}"
     if copying.suspects:
@@ -84,6 +78,18 @@ def _doors(doors: DoorStatus) -> Iterator[str]:
             f"More captures came today than this peer takes of one peer or place; turned away were those of {hit}. If"
             " you know these peers, raise copies.quota_mb; else let others of the network know"
         )
+
+
+def _of_the_files(store: StoreStatus, without_source: int) -> Iterator[str]:
+    if store.damaged:
+        yield (
+            f"{store.damaged:,} damaged records were found since the start: check the disk. What other holders have"
+            " comes back by itself; `herodotus verify` says what is left"
+        )
+    if store.is_index_damaged:
+        yield "The archive's index is damaged: check the disk and restart the peer, which makes it again from the files"
+    if store.quarantined:
+        yield _quarantine(store, without_source)
 
 
 def _quarantine(store: StoreStatus, without_source: int) -> str:

@@ -89,6 +89,14 @@ def capture_key(id_: CaptureId) -> bytes:
     return b"".join((CAPTURE, id_.key[:KEY_BYTES], id_.time_s.to_bytes(4, "big"), id_.digest[:3]))
 
 
+def unread_id(key: bytes) -> CaptureId:
+    """Of an index key without its family: as much as a tombstone of a capture that is not here can say."""
+    position, time_s, variant = key[:KEY_BYTES], key[KEY_BYTES : KEY_BYTES + 4], key[KEY_BYTES + 4 :]
+    return CaptureId(
+        key=position.ljust(20, b"\0"), time_s=int.from_bytes(time_s, "big"), digest=variant.ljust(32, b"\0")
+    )
+
+
 def family_key(family: bytes, key: bytes) -> bytes:
     """The same capture in another family."""
     return family + key[1:]

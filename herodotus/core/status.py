@@ -212,6 +212,8 @@ class StoreStatus:
     """Captures that this disk could not read any more, whose damaged bytes are kept until they are whole again."""
     quarantined_urls: tuple[str, ...] = ()
     quarantine_bytes: int = 0
+    is_index_damaged: bool = False
+    """The next start makes it again."""
     scrubbed_share: float = 0.0
     """Of the files, so much was read in the present round."""
 

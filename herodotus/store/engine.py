@@ -65,7 +65,7 @@ logger = logging.getLogger(__name__)
 FORMAT = b"3"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
-MISSING_KEY = META + b"missing"
+MISSING_KEY, DAMAGED_KEY = META + b"missing", META + b"damaged"
 DAMAGE_MAX = 10_000
 FREE_UNKNOWN = 1 << 62
 NO_ROOM = "the disk is full: no new log can be begun"
@@ -116,6 +116,8 @@ class Archive:
         self.rotten: set[int] = set()
         """Files of which some members are damaged: to be written again without them."""
         self.quarantine = Quarantine(files)
+        self.is_index_damaged = False
+        """It is made again at the next opening."""
         self.scrubbed_share = 0.0
         """Of the files, so much was read by the present round of scrubbing."""
         self.digest_of = digest_of

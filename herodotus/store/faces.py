@@ -6,7 +6,7 @@ their locks. The one function that goes in is the guard of `drop`: it is asked u
 captures must not change between its answer and the deletion.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -211,6 +211,11 @@ class Holdings(Protocol):
     async def broken(self, noted: int, known: Iterable[bytes], *, may_scan: bool, most: int) -> Broken:
         """The known broken captures that are still broken. With `may_scan`, and if the count of damage is not `noted`,
         all broken ones."""
+        ...
+
+    async def release(self, keys: Collection[bytes]) -> None:
+        """These are not ours to hold any more, and their holders have them: quarantine need not wait for them. Keys as
+        `broken` gave them."""
         ...
 
     async def compact(self) -> None:

@@ -42,6 +42,7 @@ from herodotus.store.engine import Archive
 from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, Taken, TakePayload
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
+from herodotus.store.losses import Losses, release
 from herodotus.store.members import MEMBER_BYTES_MAX, scan_members
 from herodotus.store.reader import Reader
 from herodotus.store.removal import covered_keys
@@ -189,6 +190,7 @@ def drop(
                 with archive.lock:
                     if not may_go():
                         return total
+                    _quarantine_unread(archive, victims)
                     archive.write(_forgetting(archive, victims))
                     archive.rewrites += 1
                     intake.forget()
@@ -206,6 +208,16 @@ def _ids_in(
     rows = islice(meant, DROPPED_AT_ONCE)
     found = ((key, reader.record_at(key, value)) for key, value in rows)
     return [(key, None if one is None else one.id) for key, one in found]
+
+
+def _quarantine_unread(archive: Archive, victims: Iterable[tuple[bytes, CaptureId | None]]) -> None:
+    """The other holders promised theirs, and perhaps ours has something that theirs have not."""
+    losses = Losses(archive)
+    for key, id_ in victims:
+        value = archive.index.get(key) if id_ is None else None
+        if value is not None and decode_entry(value).place.file in archive.files.catalogue:
+            losses.note(key, value, decode_entry(value), "damaged when other holders took it over")
+    losses.put(is_elsewhere=True)
 
 
 def _forgetting(archive: Archive, victims: Collection[tuple[bytes, CaptureId | None]]) -> IndexBatch:
@@ -338,6 +350,9 @@ class ArchiveHoldings:
         self, low: bytes, high: bytes | None, keys: Container[bytes], may_go: Callable[[], bool]
     ) -> int:
         return await self._read(lambda archive: drop(archive, self._store.intake, low, high, may_go, keys))
+
+    async def release(self, keys: Collection[bytes]) -> None:
+        await self._store.workers.work(lambda: release(self._archive, frozenset(keys)), UPKEEP)
 
     async def compact(self) -> None:
         await self._store.compact()

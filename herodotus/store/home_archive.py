@@ -179,7 +179,8 @@ class HomeArchive:
             quarantined=counted.quarantined,
             quarantined_urls=counted.quarantined_urls,
             quarantine_bytes=counted.quarantine_bytes,
-            scrubbed_share=store.archive.scrubbed_share,
+            is_index_damaged=store.archive.is_index_damaged,
+            scrubbed_share=round(store.archive.scrubbed_share, 3),
         )
 
 

@@ -7,6 +7,7 @@ holders find them missing here and send them. `settle` looks which of them came 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from herodotus.core.errors import ArchiveError, DamagedRecordError, StoreRefusedError
 from herodotus.core.index_rows import (
@@ -71,9 +72,9 @@ class Losses:
     def note_bytes(self, file: int, start: int, end: int, reason: str, lost: Iterable[Lost] = ()) -> None:
         self._of[file, start] = end - start, reason, list(lost)
 
-    def put(self) -> None:
-        """All of it is durable when it returns. StoreRefusedError where it is more than the folder takes: then the
-        files stay as they are; OSError where no disk takes it."""
+    def put(self, *, is_elsewhere: bool = False) -> None:
+        """All of it is durable when it returns; nobody waits for what is whole elsewhere. StoreRefusedError where it is
+        more than the folder takes: then the files stay as they are; OSError where no disk takes it."""
         archive = self._archive
         size = sum(length for length, _, _ in self._of.values())
         if not archive.quarantine.has_room(size, len(self._of), archive.settings.archive_bytes_max):
@@ -86,7 +87,9 @@ class Losses:
             data = archive.files.read_at(file, offset, length)
             if file in archive.files.unreadable:
                 raise StoreRefusedError(f"{archive.files.path(file)} could not be read: it stays as it is")
-            archive.quarantine.put(self._item(file, offset, data, reason, lost), data)
+            item = self._item(file, offset, data, reason, lost)
+            repaired_s = item.found_s if is_elsewhere else None
+            archive.quarantine.put(replace(item, repaired_s=repaired_s), data)
         if self._of:
             archive.quarantine.changed()
 
@@ -241,6 +244,13 @@ def settle(archive: Archive) -> None:
                 archive.quarantine.repaired(item, now)
         except OSError as error:
             logger.warning("quarantine could not be settled name=%s error=%s", item.name, error)
+
+
+def release(archive: Archive, keys: frozenset[bytes]) -> None:
+    """Others hold these now, and we need not: their bytes stay for a while, and nobody waits for them."""
+    for item in archive.quarantine.waiting:
+        if item.captures and all(CAPTURE + one.key in keys for one in item.captures):
+            archive.quarantine.repaired(item, int(archive.now()))
 
 
 def _rows(archive: Archive, key: bytes) -> list[tuple[bytes, bytes]]:

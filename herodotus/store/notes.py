@@ -23,7 +23,15 @@ from herodotus.core.bundles import (
 )
 from herodotus.core.captures import CaptureId, position_of
 from herodotus.core.errors import MalformedRecordError
-from herodotus.core.index_rows import AUXILIARY, DAY_S, after, auxiliary_place, bucket_of
+from herodotus.core.index_rows import (
+    AUXILIARY,
+    DAY_S,
+    TOMBSTONE,
+    after,
+    auxiliary_place,
+    bucket_of,
+    unread_id,
+)
 from herodotus.core.warc import check_block, split_record
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines, without_repeats
@@ -101,6 +109,8 @@ class SortedNotes:
                         self.damaged.append((file, offset))
                     else:
                         self._take(note)
+            if self.damaged:
+                self._take_deletions_from_index()
             on_failure.pop_all()
         self._sorted = without_repeats(iter(self._lines))
         self._next = next(self._sorted, None)
@@ -118,6 +128,11 @@ class SortedNotes:
             self._lines.add(_line_of_visit(visit))
         for id_ in note.deleted:
             self._lines.add(_line_of_tombstone(id_))
+
+    def _take_deletions_from_index(self) -> None:
+        """Nobody can say which a damaged note had, and what is deleted stays deleted: it knows all of them."""
+        for key, _ in self._archive.index.scan(TOMBSTONE, after(TOMBSTONE)):
+            self._lines.add(_line_of_tombstone(unread_id(key[1:])))
 
     def of_bucket(self, bucket: int) -> Iterator[bytes]:
         """A bucket's notes as records, with the visits of each day apart. Ask for buckets in ascending order."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from herodotus.core.bundles import VISITS_TYPE, parse_tombstones, parse_visits
-from herodotus.core.errors import MalformedRecordError, UnusableArchiveError
+from herodotus.core.errors import ArchiveError, MalformedRecordError, UnusableArchiveError
 from herodotus.core.index_rows import (
     AUXILIARY,
     CAPTURE,
@@ -30,6 +30,7 @@ from herodotus.core.index_rows import (
 from herodotus.core.layout import README
 from herodotus.store.disk import exists, write_file
 from herodotus.store.engine import (
+    DAMAGED_KEY,
     EPOCH_KEY,
     FORMAT,
     FORMAT_KEY,
@@ -96,7 +97,7 @@ def _prepare_folders(archive: Archive) -> bool:
 
 
 def _index_fits(archive: Archive) -> bool:
-    if archive.index.get(FORMAT_KEY) != FORMAT:
+    if archive.index.get(FORMAT_KEY) != FORMAT or archive.index.get(DAMAGED_KEY) is not None:
         return False
     missing = archive.files.missing
     if any(slice_ not in missing for slice_ in decode_numbers(archive.index.get(MISSING_KEY) or b"")):
@@ -133,7 +134,7 @@ def _is_loaded(archive: Archive) -> bool:
 
 
 def _rebuild(archive: Archive, known: Known | None = None) -> None:
-    known = known or {}
+    known, acknowledged = known or {}, _acknowledged(archive)
     archive.index.clear()
     archive.load_counts()
     seed = f"{archive.now()} {sorted(archive.files.catalogue)}".encode()
@@ -144,7 +145,7 @@ def _rebuild(archive: Archive, known: Known | None = None) -> None:
     # Ascending: of two records of one capture the later file has the one that counts.
     for number in sorted(archive.files.segments()):
         _Indexing(archive, number, known=known.get(number, {})).run(0)
-    _apply_logs(archive, 0, 0, counts_visits=False, known=known)
+    _apply_logs(archive, 0, 0, counts_visits=False, known=known, acknowledged=acknowledged)
     _count_visits(archive)
     # Last: after a crash, an index half made must not be taken for a whole one.
     archive.index.write(IndexBatch([(FORMAT_KEY, FORMAT)]))
@@ -153,6 +154,14 @@ def _rebuild(archive: Archive, known: Known | None = None) -> None:
         if archive.log.number < max(archive.files.catalogue) and not archive.begin_log():
             archive.log.end()
         archive.flush_index()
+
+
+def _acknowledged(archive: Archive) -> tuple[int, int]:
+    """Log and offset before which everything was told to somebody, as far as an index says that is given up."""
+    with suppress(ArchiveError, MalformedRecordError, ValueError):
+        if archive.index.get(FORMAT_KEY) == FORMAT:
+            return archive.applied
+    return 0, 0
 
 
 def _last_epoch(archive: Archive) -> int:
@@ -178,7 +187,13 @@ def _catch_up_with_sealing(archive: Archive) -> None:
 
 
 def _apply_logs(
-    archive: Archive, number: int, offset: int, *, counts_visits: bool, known: Known | None = None
+    archive: Archive,
+    number: int,
+    offset: int,
+    *,
+    counts_visits: bool,
+    known: Known | None = None,
+    acknowledged: tuple[int, int] = (0, 0),
 ) -> None:
     logs = [log for log in archive.files.logs() if log >= number]
     end = (number, offset)
@@ -188,7 +203,9 @@ def _apply_logs(
     # only counts would not be.
     for log in logs:
         of_log = (known or {}).get(log, {})
-        end = log, _Indexing(archive, log, counting, known=of_log).run(offset if log == number else 0)
+        indexing = _Indexing(archive, log, counting, known=of_log)
+        indexing.acknowledged = acknowledged[1] if acknowledged[0] == log else 0
+        end = log, indexing.run(offset if log == number else 0)
     assert end >= (number, offset), "what is applied stays applied"
     if logs:
         _resume(archive, *end)
@@ -246,6 +263,8 @@ class _Indexing:
         self.number = number
         self.counting = counting
         self.known = known or {}
+        self.acknowledged = 0
+        """What ends here or before was told to somebody: where it is torn, it rotted."""
         self.last: StoredCapture | None = None
         self.losses = Losses(archive)
         self.batch = IndexBatch()
@@ -271,7 +290,7 @@ class _Indexing:
                 if search.is_given_up:
                     reason += "; the rest was not searched to its end"
                     self.archive.files.unreadable.add(self.number)  # so that nothing is cut
-                elif following is None and self.is_last_log:
+                elif following is None and self.is_last_log and progress.whole_to >= self.acknowledged:
                     break  # the torn end after a power cut; everything acknowledged lies before
                 # Later bytes are whole, so this member was whole once: it is rot, and only this member is lost.
                 self.archive.note_damage(self.number, progress.whole_to, reason)

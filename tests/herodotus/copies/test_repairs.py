@@ -14,16 +14,19 @@ from herodotus.copies.shared_state import Parts, View
 from herodotus.core.index_rows import CAPTURE, decode_entry
 from herodotus.store import engine
 from herodotus.store.holdings import ArchiveHoldings
+from herodotus.store.reader import Reader
+from herodotus.store.sealing import seal
+from simnet.world.disk import SimulatedDisk
 from tests.herodotus.copies.world import key_of, new_store
 from tests.herodotus.store.making import NOW_S, page
-from tests.herodotus.store.memory_store import AtOnce
+from tests.herodotus.store.memory_store import AtOnce, MemoryStore
 
 
 class Looking:
     """A store of some captures that all lie in damage when asked to, and how often its index was read through."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.store = new_store()
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, store: MemoryStore | None = None) -> None:
+        self.store = store or new_store()
         self.now = 0.0
         self.scans = 0
         self.keys: list[bytes] = []
@@ -109,5 +112,32 @@ def test_damage_that_is_not_noted_is_not_counted_at_every_read(monkeypatch: pyte
         for number in (0, 1, 2, 3, 3, 3):
             looking.damage(number)
         assert (looking.store.archive.counters.damaged, len(looking.store.archive.damage)) == (2, 2)
+
+    anyio.run(play)
+
+
+def test_what_others_have_and_we_need_not_hold_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would be allowed to send it to us."""
+    disk = SimulatedDisk()
+    store = MemoryStore(lambda: float(NOW_S), disk=disk)
+
+    async def play() -> None:
+        looking = Looking(monkeypatch, store)
+        await looking.fill(3)
+        archive = store.archive
+        entry = Reader(archive).find(page("http://example.org/1", NOW_S, b"1").id)
+        assert entry is not None
+        disk.rot(archive.files.path(entry.place.file), (entry.place.offset + 60) * 8)
+        seal(archive)
+        assert await looking.look_at(0.0)
+        assert (archive.quarantine.captures, looking.repairs.without_source) == (1, 1)
+        monkeypatch.setattr(Repairs, "_sources", lambda self, key: [bytes(32)])
+        monkeypatch.setattr(View, "may_hold", lambda self, position: False)
+        await looking.look_at(60.0)
+        assert archive.quarantine.captures == 0
+        assert [name for name in disk.listdir("quarantine") if name.endswith(".bin")], (
+            "its bytes stay a while"
+        )
+        assert not await looking.look_at(120.0)
 
     anyio.run(play)

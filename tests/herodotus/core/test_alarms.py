@@ -41,6 +41,15 @@ def test_a_peer_that_is_well_raises_none() -> None:
     [
         (replace(STATUS, store=StoreStatus(problem="nothing can be stored: x")), "nothing can be stored: x"),
         (replace(STATUS, store=StoreStatus(damaged=3)), "3 damaged records"),
+        (replace(STATUS, store=StoreStatus(is_index_damaged=True)), "index is damaged: check the disk and restart"),
+        (
+            replace(STATUS, store=StoreStatus(quarantined=2, quarantined_urls=("http://a.example/",))),
+            "Quarantine holds 2 captures that this disk could not read (http://a.example/): they wait for other",
+        ),
+        (
+            replace(STATUS, store=StoreStatus(quarantined=2), copying=CopiesStatus(without_source=1)),
+            "of 1 no peer that answers is known to have a copy",
+        ),
         (replace(STATUS, crawl=CrawlStatus(problem="the disk is full")), "The crawl: the disk is full"),
         (replace(STATUS, copying=CopiesStatus(suspects={"b": "lied", "a": "lied"})), "2 peers broke a promise"),
         (

@@ -9,7 +9,8 @@ from herodotus.core.captures import Deposit
 from herodotus.core.errors import DamagedRecordError, StoreRefusedError
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.intake import StoreOutcome
+from herodotus.store.holdings import drop
+from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.log import NewTombstones
 from herodotus.store.losses import KEPT_S, settle
 from herodotus.store.quarantine import Lost, Quarantined, format_note, parse_note
@@ -285,6 +286,61 @@ def test_versions_that_share_a_rotten_frame_are_salvaged_where_their_digests_fit
         store(archive, version)
     settle(archive)
     assert verify(archive).is_sound
+
+
+def test_the_last_member_of_a_log_that_rotted_is_not_cut_for_a_torn_end() -> None:
+    disk, index = SimulatedDisk(), MemoryIndex()
+    archive = open_on(disk, index)
+    deposits = _pages(8)
+    store(archive, *deposits)
+    path, offset, _ = _place(archive, deposits[-1])
+    disk.rot(path, (offset + 60) * 8)
+    rotten = disk.read_bytes(path)[offset:]
+    rebuild(archive)
+    assert _bytes_are_somewhere(disk, rotten)
+    assert [one.url for one in archive.quarantine.waiting[0].captures] == [deposits[-1].capture.url]
+    assert verify(archive).quarantined == 1
+
+
+def test_what_a_damaged_note_said_was_deleted_stays_deleted() -> None:
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    deposits = _pages(9)
+    store(archive, *deposits)
+    at = archive.log.tail
+    archive.commit([NewTombstones(ids=(deposits[0].id,))])
+    store(archive, page("http://example.org/behind", NOW_S))
+    disk.rot(archive.files.path(archive.log.number), (at + 40) * 8)
+    seal(archive)
+    assert len(_kept(disk)) == 1
+    rebuild(archive)
+    assert archive.captures == len(deposits)
+    assert store(archive, deposits[0]) == [StoreOutcome.DELETED]
+
+
+def test_a_surplus_copy_that_cannot_be_read_is_kept_when_others_take_it_over_and_not_waited_for() -> None:
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    deposits = _pages(10)
+    store(archive, *deposits)
+    path, offset, length = _place(archive, deposits[3])
+    disk.rot(path, (offset + 60) * 8)
+    rotten = disk.read_bytes(path)[offset : offset + length]
+    assert drop(archive, Intake(archive), b"", None) == len(deposits)
+    assert _kept(disk) == [rotten]
+    assert verify(archive).quarantined == 0
+
+
+def test_a_bad_sector_s_captures_are_not_sealed_as_zeros() -> None:
+    """The disk may read them tomorrow; what it gave today is not what was there."""
+    deposits = _pages(11)
+    disk, archive, rotten = _rotten(0, JournalledIndex(), deposits)
+    log = archive.files.path(archive.log.number)
+    disk.fail(Failure(calls=frozenset({"pread"}), error=errno.EIO, path=log))
+    with pytest.raises(StoreRefusedError):
+        seal(archive)
+    assert _kept(disk) == []
+    assert _bytes_are_somewhere(disk, rotten)
 
 
 def test_a_note_has_one_form() -> None:
