@@ -20,9 +20,9 @@ from herodotus.store.faces import Around, ContainerFacts
 from herodotus.store.members import scan_members
 from herodotus.store.reader import (
     HISTORY_MAX,
+    ShownReader,
     Version,
 )
-from herodotus.store.shown import ShownReader
 from herodotus.store.stored_records import MemberCache, StoredCapture
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
 from herodotus.store.survey import (

@@ -19,9 +19,8 @@ from herodotus.core.orders import Say
 from herodotus.core.removals import Removals, Subject, digest_of, without_scheme
 from herodotus.home.removed import Rule, State, alter, removals_in
 from herodotus.store.engine import Archive
-from herodotus.store.reader import Reader, addresses, odd_addresses, site_ranges
+from herodotus.store.reader import Reader, addresses, odd_addresses, prefix_range, site_ranges
 from herodotus.store.sealing import NOTHING
-from herodotus.store.shown import prefix_range
 from herodotus.store.store import READING, DiskStore
 
 VERSIONS_AT_ONCE = 500

@@ -31,10 +31,9 @@ from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake, Prepared, StoreOutcome
 from herodotus.store.log import Item, NewTombstones, NewVisits
 from herodotus.store.losses import settle
-from herodotus.store.reader import HISTORY_MAX, Version
+from herodotus.store.reader import HISTORY_MAX, ShownReader, Version
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import DEAD_MIN, Pace, Sealed, compact, seal
-from herodotus.store.shown import ShownReader
 from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Cursor, Query, Stream
 from herodotus.store.throttle import Throttle

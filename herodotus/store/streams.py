@@ -35,7 +35,7 @@ from herodotus.core.index_rows import (
     url_prefix,
 )
 from herodotus.store.engine import Archive
-from herodotus.store.shown import ShownReader
+from herodotus.store.reader import ShownReader
 from herodotus.store.stored_records import MemberCache, StoredCapture
 
 RING_BATCH = 512

@@ -24,7 +24,7 @@ from herodotus.store.intake import compress_bundle
 from herodotus.store.log import format_warcinfo
 from herodotus.store.members import gzip_member
 from herodotus.store.notes import all_visits
-from herodotus.store.shown import ShownReader
+from herodotus.store.reader import ShownReader
 from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Query, Stream
 
