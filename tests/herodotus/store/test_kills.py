@@ -1,5 +1,6 @@
 """A process is killed while it stores, seals and compacts; what it had acknowledged is there."""
 
+import json
 import random
 import subprocess
 import sys
@@ -9,6 +10,9 @@ import pytest
 
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
+from tests.herodotus.operate.cli.processes import HERODOTUS, called, new_home
+from tests.herodotus.portal.library import response
+from tests.herodotus.portal.shelves import warc_of
 from tests.herodotus.store.making import NOW_S, archive_of, page, random_text
 
 ROOT = Path(__file__).parents[3]
@@ -57,3 +61,48 @@ def test_three_kills_lose_nothing(tmp_path: Path) -> None:
 def test_two_hundred_kills_lose_nothing(tmp_path: Path) -> None:
     for home in range(20):  # ten kills to an archive, so that checking all of it stays quick
         assert _kill_again_and_again(tmp_path / str(home), 10, random.Random(home)) >= 10
+
+
+def _remove(home: Path, *options: str) -> list[str]:
+    return [HERODOTUS, "remove", "--home", str(home), "--host", "gone.example", *options]
+
+
+def _shown(home: Path, host: str) -> int:
+    found = called(
+        "export", "--home", home, "--warc", home / "out.warc.gz", "--url", f"http://{host}/*", "--json"
+    )
+    return int(found.json["captures"]) if found.code == 0 else 0
+
+
+@pytest.mark.e2e
+def test_removing_that_is_killed_again_and_again_hides_whole_or_not_and_erases_in_the_end(
+    tmp_path: Path,
+) -> None:
+    rng = random.Random(1)
+    home = new_home(tmp_path / "home")
+    made = tmp_path / "made"
+    pages = [
+        response(f"http://{host}/{n}", "20260101", b"%s %d " % (host.encode(), n) * 40)
+        for host in ("gone.example", "stays.example")
+        for n in range(400)
+    ]
+    assert called("import", "--home", home, warc_of(made, *pages)).code == 0
+    rules = home / "state" / "removed.json"
+    for options in ((), ("--erase", "--yes")):
+        for _ in range(2):
+            with subprocess.Popen(_remove(home, *options), stderr=subprocess.DEVNULL) as child:
+                delay = rng.uniform(0.3, 1.2)
+                try:
+                    child.wait(delay)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+            is_ruled = rules.exists() and bool(json.loads(rules.read_bytes())["rules"])
+            left = _shown(home, "gone.example")
+            assert left == (0 if is_ruled else 400), "hidden as a whole, or not at all"
+            assert _shown(home, "stays.example") == 400
+    assert called("remove", "--home", home, "--host", "gone.example", "--erase", "--yes").code == 0
+    assert json.loads(rules.read_bytes())["rules"][0]["state"] == "erased"
+    verified = called("verify", "--home", home, "--json").json
+    assert verified["is_sound"]
+    assert (_shown(home, "gone.example"), _shown(home, "stays.example")) == (0, 400)
+    assert called("stats", "--home", home, "--json").json["captures"] == 400
