@@ -51,7 +51,7 @@ from herodotus.core.notices import (
     unexpired,
 )
 from herodotus.core.ports import Clocks, Lane
-from herodotus.core.removals import CREDIT_MAX_S, credit_s
+from herodotus.core.removals import CREDIT_MAX_S, Subject, credit_s
 from herodotus.core.settings.sections import RemovalsSettings
 from herodotus.core.status import NoticesStatus
 from herodotus.home.notices import NoticesFile, change_notices, with_kept
@@ -100,6 +100,7 @@ class NoticeBoard:
         self._places: Mapping[PeerKey, bytes] = {}
         self._file = NoticesFile()
         self._removed = RemovedFile()
+        self._rules: Mapping[Subject, Rule] = {}
         self._named: dict[bytes, int] = {}
         """How many captures here an open notice names, up to a little more than few."""
         self._refused: FIFOCache[bytes, None] = FIFOCache(REFUSED_KEPT)
@@ -167,10 +168,13 @@ class NoticeBoard:
             return msgspec.structs.replace(file, lived_s=lived_s, seen_s=now, kept=kept)
 
         self._file = change_notices(self._parts.state, moved)
-        self._removed = read_removed(self._parts.state)
+        self._know(read_removed(self._parts.state))
         if self._file.lived_s - self._refused_s > CREDIT_MAX_S:
             self._refused.clear()  # there may be room today
             self._refused_s = self._file.lived_s
+
+    def _know(self, removed: RemovedFile) -> None:
+        self._removed, self._rules = removed, removed.by_subject
 
     def _issue(self) -> None:
         """Notices of what was removed here, for the others. They are kept first: killed between, the next round
@@ -183,7 +187,7 @@ class NoticeBoard:
                 notice = self._issued(rule)
                 self._keep(Kept(notice=notice, heard_s=self._file.lived_s, was_followed=True))
             told = partial(msgspec.structs.replace, notice=notice.id.hex(), telling=None)
-            self._removed = alter(self._parts.state, [rule.subject], told)
+            self._know(alter(self._parts.state, [rule.subject], told))
 
     def _issued(self, rule: Rule) -> Notice:
         assert rule.telling is not None
@@ -258,7 +262,7 @@ class NoticeBoard:
 
     def _open(self) -> list[Kept]:
         """Neither followed nor dismissed; what was removed here already needs no decision."""
-        rules = self._removed.by_subject
+        rules = self._rules
         return [one for one in self._file.kept if not one.is_dismissed and one.notice.subject not in rules]
 
     async def _weigh(self) -> None:
@@ -342,8 +346,10 @@ class NoticeBoard:
     def _follow_one(self, notice: Notice, captures: int) -> None:
         """The rule first: killed between, it is hidden, and counted the next time that somebody looks."""
         now, lived_s = self._parts.clocks.unix_s(), self._file.lived_s
-        self._removed = note_removed(
-            self._parts.state, [notice.subject], now=now, notice=notice.id.hex(), captures=captures
+        self._know(
+            note_removed(
+                self._parts.state, [notice.subject], now=now, notice=notice.id.hex(), captures=captures
+            )
         )
         mark = partial(
             msgspec.structs.replace, was_followed=True, followed_s=lived_s, followed_captures=captures
@@ -378,7 +384,7 @@ class NoticeBoard:
 
     async def _have_followed(self, sender: PeerKey, body: bytes) -> bytes:
         del sender
-        known, rules = self._file.by_id, self._removed.by_subject
+        known, rules = self._file.by_id, self._rules
         return bytes(one in known and known[one].notice.subject in rules for one in _ids(body, ANSWERED_MAX))
 
     def status(self) -> NoticesStatus:

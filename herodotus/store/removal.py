@@ -14,14 +14,17 @@ from pathlib import Path
 import msgspec
 
 from herodotus.core.captures import CaptureId, position_of
-from herodotus.core.index_rows import BUCKETS, after, capture_key, url_prefix
+from herodotus.core.errors import StoreRefusedError
+from herodotus.core.index_rows import BUCKETS, KEY_BYTES, after, capture_key, url_prefix
 from herodotus.core.orders import Say
 from herodotus.core.removals import Removals, Subject, digest_of, without_scheme
 from herodotus.home.removed import Rule, State, alter, removals_in
+from herodotus.store.deletion import TOMBSTONES_PER_RECORD
 from herodotus.store.engine import Archive
+from herodotus.store.log import NewTombstones
 from herodotus.store.reader import Reader, addresses, odd_addresses, prefix_range, site_ranges
 from herodotus.store.sealing import NOTHING
-from herodotus.store.store import READING, DiskStore
+from herodotus.store.store import READING, UPKEEP, DiskStore
 
 VERSIONS_AT_ONCE = 500
 ADDRESSES_AT_ONCE = 1_000
@@ -38,6 +41,8 @@ class RemovalReport:
     """Files that were replaced by smaller ones, as their bytes were to go at once."""
     listed: list[tuple[str, int]] = field(default_factory=list)
     """The first of the addresses, and how many captures each had."""
+    quarantined_left: int = 0
+    """Damaged pieces that may hold bytes of it beside those of other pages, which are waited for."""
     of_subject: int = 0
     """Captures of the last subject."""
 
@@ -127,8 +132,10 @@ async def erase_rules(
             say(f"{subject}: {deleted} captures deleted")
             if not gone:
                 break
+    await store.workers.work(partial(_bury_unreadable, store.archive, subjects), UPKEEP)
     say("rewriting files")
     await erase(store, report)
+    report.quarantined_left = _damaged_left(store.archive, subjects)
     _become(store, state, subjects, "erased")
 
 
@@ -150,6 +157,34 @@ def _some_captures(archive: Archive, subject: Subject) -> list[CaptureId]:
         if len(found) >= VERSIONS_AT_ONCE:
             break
     return found
+
+
+def _bury_unreadable(archive: Archive, subjects: Sequence[Subject]) -> None:
+    """What is left in the index cannot be read. A tombstone names as much of it as a row of the index has, so that it
+    is neither waited for nor asked for from other holders."""
+    for subject in subjects:
+        with archive.upkeep_lock, archive.lock:
+            keys = list(_keys_of(archive, subject))
+            if keys and archive.files.missing:
+                raise StoreRefusedError("a slice is missing: what is on it cannot be erased")
+            for at in range(0, len(keys), TOMBSTONES_PER_RECORD):
+                ids = tuple(map(_unread_id, keys[at : at + TOMBSTONES_PER_RECORD]))
+                archive.commit([NewTombstones(ids=ids)])
+
+
+def _unread_id(key: bytes) -> CaptureId:
+    position, time_s, variant = key[:KEY_BYTES], key[KEY_BYTES : KEY_BYTES + 4], key[KEY_BYTES + 4 :]
+    return CaptureId(
+        key=position.ljust(20, b"\0"), time_s=int.from_bytes(time_s, "big"), digest=variant.ljust(32, b"\0")
+    )
+
+
+def _damaged_left(archive: Archive, subjects: Sequence[Subject]) -> int:
+    """Pieces in quarantine that name other pages besides what is erased, or nothing: they wait until these are whole
+    again. Pieces of nothing else went as soon as their captures were not wanted (`losses.settle`)."""
+    removals = Removals.of_subjects(subjects)
+    items = list(archive.quarantine.items.values())
+    return sum(not item.captures or any(removals.covers(one.url) for one in item.captures) for item in items)
 
 
 async def erase(store: DiskStore, report: RemovalReport) -> None:

@@ -1,5 +1,6 @@
 """Is what was removed hidden from readers alone, and are its bytes there until the grace is over, and no longer?"""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from herodotus.store.faces import Held
 from herodotus.store.grace import keep_grace
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import StoreOutcome
+from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild
 from herodotus.store.removal import RemovalReport, erase_rules
 from herodotus.store.sealing import seal
@@ -240,6 +242,37 @@ async def test_erasing_that_was_killed_goes_on_at_the_next_start_and_nothing_com
     await looked(store, tmp_path, clock)
     assert store.archive.captures == 1
     assert [rule.state for rule in read_removed(tmp_path).rules] == ["erased"]
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+async def test_what_the_disk_could_not_read_is_erased_too_and_nothing_of_others(
+    tmp_path: Path, is_sealed: bool
+) -> None:
+    store = await filled()
+    files = store.archive.files
+    entry = Reader(store.archive).find(PAGES[1].id)
+    assert entry is not None
+    path = files.path(entry.place.file)
+    disk = files.disk(0)
+    descriptor = disk.open(path, os.O_RDWR)
+    disk.pwrite(descriptor, b"!rot!", entry.place.offset + 40)
+    disk.close(descriptor)
+    if is_sealed:
+        seal(store.archive)
+        assert store.archive.quarantine.captures == 1
+    hide(store, tmp_path, HOST)
+    report = RemovalReport()
+    await erase_rules(store, tmp_path, [HOST], report, print)
+    holdings = ArchiveHoldings(store)
+    assert (await holdings.take(PAGES[1])).outcome is StoreOutcome.DELETED
+    assert set(await holdings.held([key_of(one) for one in PAGES])) == {Held.DELETED}
+    assert store.archive.captures == 1
+    assert await seen(store) == {OTHER.capture.url}
+    assert not store.archive.quarantine.items
+    assert report.quarantined_left == 0
+    assert b"".join(_bytes_of(store)).count(SECRET) == 0
+    rebuild(store.archive)
+    assert store.archive.captures == 1
 
 
 @pytest.mark.parametrize("kind", ["host", "prefix"])

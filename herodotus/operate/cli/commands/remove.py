@@ -109,6 +109,11 @@ def remove(
     what = f"{report['captures']} captures of {report['addresses']} addresses"
     if erase:
         say(f"{what} erased, {report['rewritten']} files rewritten")
+        if report["quarantined_left"]:
+            say(
+                f"{report['quarantined_left']} damaged pieces in archive/quarantine may hold bytes of it beside other"
+                " pages: they go once those are whole again; look at their .json, and delete them if they must go now"
+            )
     else:
         say(
             f"{what} hidden; they are erased after removals.grace_days, and --undo brings them back until then"
