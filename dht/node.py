@@ -146,7 +146,13 @@ class RingNode(RingReader):
         return (await self.holders(key, 1))[0]
 
     async def holders(self, key: Key, copies: int) -> tuple[Contact, ...]:
-        """The owner and the distinct hosts after it; fewer where the ring is smaller. Raises `NoAnswerError`."""
+        """The owner and the other holders; fewer where the ring is smaller. Raises `NoAnswerError`.
+
+        Where copies count by place the table says who: what the ring answers are the hosts after a key.
+        """
+        is_by_place = not self._rules.holders.is_plain
+        if is_by_place and self.machine.knows_all and (known := self.holders_by_place(key, copies)):
+            return known
         lookup_id = self.machine.lookup(key, self._loop.now())
         waiter = self._lookups[lookup_id] = _Waiter()
         try:
@@ -157,6 +163,8 @@ class RingNode(RingReader):
             del self._lookups[lookup_id]
         if not waiter.holders:
             raise NoAnswerError(key.hex())
+        if is_by_place:
+            return self.holders_by_place(key, copies, waiter.holders)
         return self.filled_up(waiter.holders, key, copies)
 
     @contextmanager

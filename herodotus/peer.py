@@ -17,7 +17,6 @@ import herodotus
 from crawler.core.politeness import HostSteward, LeaseTerms, measured_delay_max_s
 from dht.core.holders import Table
 from dht.core.ids import PeerKey
-from dht.core.placement import Rule
 from dht.core.places import Standing
 from herodotus.copies.copies import Copies
 from herodotus.copies.departure import Leaving, LeavingPorts
@@ -222,7 +221,7 @@ class Peer:
 
     def _copies_parts(self, own_key: bytes) -> CopiesParts:
         return CopiesParts(
-            view=View(me=own_key, table=Table((), Rule(self._parts.charter.copies))),
+            view=View(me=own_key, table=Table((), self._membership.rules.holders)),
             holdings=lambda: self._archive.holdings,
             calls=lambda: self._call_port.calls,
             sign=self._sign,
@@ -293,7 +292,7 @@ class Peer:
                 folder=parts.home.exchange,
                 open_rows=self._world.rows,
                 settings=parts.settings.links,
-                copies=charter.copies,
+                holders=self._membership.rules.holders,
                 id_check=self._membership.rules.id_check,
                 rules=url_rules(charter),
                 territory=territory_of(charter),

@@ -15,6 +15,7 @@ from random import Random
 from dht.core import ids
 from dht.core.holders import Table
 from dht.core.ids import Key
+from dht.core.placement import Rule
 from dht.core.records import Address, Contact
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
@@ -69,7 +70,7 @@ class CopyWorld:
         self.dropped_early = 0
         self.random = Random(seed)
         self.peers: dict[PeerKey, SimulatedHolder] = {}
-        self._absence = Absence(departed_s=rules.departed_s, low_s=rules.low_s, copies=rules.copies)
+        self._absence = Absence(departed_s=rules.departed_s, low_s=rules.low_s, rule=Rule(rules.copies))
         self._ledger = HoldingLedger()
         self.owners: dict[bytes, set[PeerKey]] = {}
         """The peers with a unit on their disks, absent ones included."""

@@ -29,7 +29,7 @@ from dht.core.host import MachineHost
 from dht.core.ids import Key, PeerKey
 from dht.core.membership import MemberTable
 from dht.core.messages import Accuse, AliveVerdict, Ping, ProbeReply, ProbeRequest, Reply
-from dht.core.placement import Rule, first
+from dht.core.placement import first
 from dht.core.records import Contact, Death
 from dht.core.round_trips import TIMEOUT_MAX_S
 
@@ -276,7 +276,7 @@ class Detector:
 
     def _witnesses(self, suspect: Contact) -> list[Contact]:
         near = self._neighbours(suspect.position)
-        pool = first(near, Rule(len(near)), {suspect.peer, self._host.me.peer, *self.unwell})
+        pool = first(near, len(near), {suspect.peer, self._host.me.peer, *self.unwell})
         return self._host.random.sample(pool, min(bounds.WITNESSES_ASKED, len(pool)))
 
     def _is_current(self, illness: Illness) -> bool:

@@ -9,19 +9,23 @@ A table is a snapshot of one peer's opinion: where it is wrong, the answers of o
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
 from operator import attrgetter, lt
-from typing import NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 from dht.core.arcs import BEFORE_ZERO, LAST, Arc, Arcs
 from dht.core.ids import Key, PeerKey
-from dht.core.placement import Ahead, Rule, first, peer_of, start_of
+from dht.core.line import Line
+from dht.core.placement import NOBODY, Rule, first, start_of
+from dht.core.places import Standing
 from dht.core.records import Contact
 
 REACHABLE_SHARE = 2 / 3
 """Of the copies: with fewer within reach for a while, the absent are no longer waited for (ring.md 4.5: 4 of 6)."""
+
+NO_STANDINGS: Final[Mapping[PeerKey, Standing]] = MappingProxyType({})
 
 Holders = tuple[PeerKey, ...]
 """The owner first."""
@@ -45,11 +49,13 @@ class Table:
         members: Iterable[Contact],
         rule: Rule,
         *,
+        standings: Mapping[PeerKey, Standing] = NO_STANDINGS,
         lost: Collection[PeerKey] = (),
         absent: Collection[PeerKey] = (),
         missed: Collection[PeerKey] = (),
     ) -> None:
-        """`members` gives every position.  The `lost` are none.  The `absent` keep their place, as they may come
+        """`members` gives every position, and `standings` how they count; one without a standing counts where its
+        first position is.  The `lost` are none.  The `absent` keep their place, as they may come
         back with all they had; those of them that are `missed` for long are passed over wherever too few of the
         other holders are within reach.
         """
@@ -66,11 +72,11 @@ class Table:
             positions = [contact.position for contact in contacts]
         self._contacts, self._positions = contacts, positions
         self.rule = rule
-        self._rule = _by_peer(rule, contacts)
         self._absent, self._missed = frozenset(absent), frozenset(missed)
         assert self._missed <= self._absent, "a missed peer is absent"
+        self._line = None if rule.is_plain else Line(contacts, positions, rule, standings)
         self._held: dict[tuple[int, int], tuple[Contact, ...]] = {}
-        self._filled: dict[int, bool] = {}
+        self._shares: dict[int, dict[PeerKey, list[tuple[int, int]]]] = {}
         self._seats: dict[PeerKey, list[int]] | None = None
 
     def __len__(self) -> int:
@@ -79,7 +85,17 @@ class Table:
 
     def is_like(self, other: "Table") -> bool:
         """The same peers in the same places, and the same of them away: under one rule, the same answers."""
-        return (self._contacts, self._absent, self._missed) == (other._contacts, other._absent, other._missed)
+        return (self._contacts, self._absent, self._missed, self.standings) == (
+            other._contacts,
+            other._absent,
+            other._missed,
+            other.standings,
+        )
+
+    @property
+    def standings(self) -> Mapping[PeerKey, Standing]:
+        """Of all that are in the table; none where each key is a place of its own."""
+        return self._line.standings if self._line is not None else NO_STANDINGS
 
     @property
     def peers(self) -> Collection[PeerKey]:
@@ -110,8 +126,22 @@ class Table:
         return Arc(self._positions[stretch - 1], self._positions[stretch])
 
     def of(self, key: Key, slack: int = 0) -> tuple[Contact, ...]:
-        """The owner first; fewer than the copies where there are fewer peers."""
+        """The owner first; fewer than the copies where there are fewer peers.  `slack` only adds some at the end."""
         return self.holders(self.stretch(key), slack) if self._positions else ()
+
+    def learners(self, key: Key) -> tuple[Contact, ...]:
+        """Members that are not yet of age and sit before the last holder: they store and answer like holders, and
+        nobody counts them.
+        """
+        if self._line is None or not self._positions:
+            return ()
+        stretch = self.stretch(key)
+        return tuple(self._line.learners(stretch, self.holders(stretch)))
+
+    def places_of(self, peers: Iterable[PeerKey]) -> int:
+        """In how many places some of its peers are."""
+        known = self.standings
+        return len({known[peer].place if peer in known else peer for peer in peers})
 
     def holders(self, stretch: int, slack: int = 0) -> tuple[Contact, ...]:
         """Of all keys of a stretch."""
@@ -128,17 +158,21 @@ class Table:
         return None
 
     def _find(self, stretch: int, slack: int) -> tuple[Contact, ...]:
-        found = first(self._line(stretch), self._rule, slack=slack)
+        wanted = self.rule.copies + slack
+        found = self._first(stretch, slack, NOBODY)
         if self._missed:
             reachable = sum(contact.peer not in self._absent for contact in found)
             is_missed = any(contact.peer in self._missed for contact in found)
-            if is_missed and reachable < (self.rule.copies + slack) * REACHABLE_SHARE:
-                found = first(self._line(stretch), self._rule, self._missed, slack)
-        assert len(found) <= self.rule.copies + slack
+            if is_missed and reachable < wanted * REACHABLE_SHARE:
+                found = self._first(stretch, slack, self._missed)
+        assert len(found) <= wanted
         return tuple(found)
 
-    def _line(self, stretch: int) -> Iterator[Contact]:
-        return chain(islice(self._contacts, stretch, None), islice(self._contacts, stretch))
+    def _first(self, stretch: int, slack: int, skip: Collection[PeerKey]) -> list[Contact]:
+        if self._line is not None:
+            return self._line.holders(stretch, slack, skip)
+        line = chain(islice(self._contacts, stretch, None), islice(self._contacts, stretch))
+        return first(line, self.rule.copies + slack, skip)
 
     # --- by peer
 
@@ -147,56 +181,56 @@ class Table:
 
         From each of its positions we walk backwards until too many others stand before it, some ten steps, instead
         of asking every stretch; why that may be is told at `placement.Ahead`.  It may not be where the table has
-        too few places and gaps are filled: a peer may then hold a stretch although it is passed over in it.  And
+        too few places and gaps are filled, or where members give way beyond their reach: a peer may then hold a
+        stretch although it is passed over in a nearer one.  And
         where some are missed, the walk without them finds all that the peer may hold (fewer stand before it then),
         and each of these stretches is asked.
         """
-        if self._is_exact(slack):
+        if not self._walks_back(slack):
+            return self._all_shares(slack).get(peer, [])
+        if not self._missed:
             return sorted(self._back(peer, slack))
-        candidates = (
-            set(self._stretches())
-            if self._fills_gaps(slack)
-            else {stretch for _, stretch in self._back(peer, slack)}
-        )
         found = []
-        for stretch in candidates:
+        for stretch in {stretch for _, stretch in self._back(peer, slack)}:
             for rank, contact in enumerate(self.holders(stretch, slack)):
                 if contact.peer == peer:
                     found.append((rank, stretch))
         return sorted(found)
 
+    def _all_shares(self, slack: int) -> dict[PeerKey, list[tuple[int, int]]]:
+        """Of all peers, by asking every stretch."""
+        known = self._shares.get(slack)
+        if known is None:
+            known = self._shares[slack] = {}
+            for stretch in self._stretches():
+                for rank, contact in enumerate(self.holders(stretch, slack)):
+                    known.setdefault(contact.peer, []).append((rank, stretch))
+            for share in known.values():
+                share.sort()
+        return known
+
     def _back(self, peer: PeerKey, slack: int) -> Iterator[tuple[int, int]]:
         """(rank, stretch) from each position of a peer backwards; the missed count as if they were not there."""
+        if self._line is not None:
+            yield from self._line.back(peer, slack, self._missed)
+            return
         contacts, positions, count = self._contacts, self._positions, len(self._positions)
         wanted = self.rule.copies + slack
         for own in self._places.get(peer, ()):
-            me, ahead = contacts[own], Ahead(self._rule)
+            ahead: set[PeerKey] = set()
             for step in range(count):
                 place = (own - step) % count
-                met = contacts[place]
-                if step and met.peer not in self._missed:
+                met = contacts[place].peer
+                if step and met not in self._missed:
                     ahead.add(met)
-                if step and (met.peer == peer or ahead.count >= wanted or not ahead.takes(me)):
+                if step and (met == peer or len(ahead) >= wanted):
                     break
                 if place == 0 or positions[place - 1] != positions[place]:
-                    yield ahead.count, place
+                    yield len(ahead), place
 
-    def _is_exact(self, slack: int) -> bool:
-        """Does a walk backwards alone say what a peer holds?"""
-        return not self._missed and not self._fills_gaps(slack)
-
-    def _fills_gaps(self, slack: int) -> bool:
-        """Are there fewer places than the rule wants, so that members passed over are taken?"""
-        if self.rule.is_plain:
-            return False
-        known = self._filled.get(slack)
-        if known is None:
-            ahead = Ahead(self._rule)
-            for peer, places in self._places.items():
-                if peer not in self._missed:
-                    ahead.add(self._contacts[places[0]])
-            known = self._filled[slack] = ahead.count < self.rule.copies + slack
-        return known
+    def _walks_back(self, slack: int) -> bool:
+        """Does a walk backwards say what a peer may hold?"""
+        return self._line is None or self._line.is_enough(slack, self._missed)
 
     def _stretches(self) -> Iterator[int]:
         """The numbers of all; where two peers sit at one position, the second begins none."""
@@ -207,15 +241,28 @@ class Table:
 
     def arcs(self, peer: PeerKey, slack: int = 0, ranks: Container[int] | None = None) -> Arcs:
         """What it holds; with `ranks`, only what it holds as one of these."""
-        if ranks is not None or not self._is_exact(slack) or self._has_twins:
+        if ranks is not None or self._missed or self._has_twins or not self._walks_back(slack):
             share = self.share(peer, slack)
             return Arcs(self.arc(stretch) for rank, stretch in share if ranks is None or rank in ranks)
+        if self._line is not None:
+            return Arcs(self._line.arcs(peer, slack))
         contacts, count = self._contacts, len(self._contacts)
-        found = []
+        found, wanted = [], self.rule.copies + slack
         for own in self._places.get(peer, ()):
             back = (contacts[own - step] for step in range(1, count))
-            found.append(Arc(start_of(contacts[own], back, self._rule, slack), contacts[own].position))
+            found.append(Arc(start_of(contacts[own], back, wanted), contacts[own].position))
         return Arcs(found)
+
+    def learned(self, peer: PeerKey) -> Arcs:
+        """What a member that is not yet of age stores without counting."""
+        standing = self.standings.get(peer)
+        if standing is None or standing.is_of_age:
+            return Arcs()
+        return Arcs(
+            self.arc(stretch)
+            for stretch in self._stretches()
+            if any(one.peer == peer for one in self.learners(self._positions[stretch]))
+        )
 
     # --- many keys
 
@@ -261,23 +308,6 @@ class Table:
                 assert reached > place, "each run has a key"
                 yield stretch, place, reached
                 place = reached
-
-
-def _by_peer(rule: Rule, contacts: Iterable[Contact]) -> Rule:
-    """The same, with the place of each peer asked once: a stranger may be listed under two addresses, and counts as
-    where it sits first.
-    """
-    if rule.is_plain:
-        return rule
-    places: dict[PeerKey, Hashable] = {}
-    wides: dict[PeerKey, Hashable] = {}
-    for contact in contacts:
-        if contact.peer not in places:
-            places[contact.peer] = rule.place_of(contact)
-            if rule.wide_of is not None:
-                wides[contact.peer] = rule.wide_of(contact)
-    by_place = rule if rule.place_of is peer_of else replace(rule, place_of=lambda one: places[one.peer])
-    return by_place if rule.wide_of is None else replace(by_place, wide_of=lambda one: wides[one.peer])
 
 
 class Move(NamedTuple):

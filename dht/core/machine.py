@@ -47,8 +47,8 @@ from dht.core.messages import (
     Rumour,
     Want,
 )
-from dht.core.placement import Rule, first, own_arcs
-from dht.core.places import Standing, trail_on
+from dht.core.placement import first, own_arcs
+from dht.core.places import trail_on
 from dht.core.records import (
     DAY_MAX,
     RECORD_LIFE_S,
@@ -243,12 +243,17 @@ class RingMachine:
 
     def holders_known(self, key: Key, count: int) -> tuple[Contact, ...]:
         """The first distinct hosts at or after a key, by our table: no traffic, and no authority."""
-        return tuple(first(self.table.clockwise(key), Rule(count), self._detector.unwell))
+        return tuple(first(self.table.clockwise(key), count, self._detector.unwell))
 
-    def standings(self) -> dict[PeerKey, Standing]:
-        """How each member that the table knows counts today."""
-        day = 0 if self._now == float("-inf") else self.rules.places.day_of(self._now)
-        return self.table.standings(day)
+    @property
+    def day(self) -> int:
+        """Of the network: members come of age from one to the next."""
+        return 0 if self._now == float("-inf") else self.rules.places.day_of(self._now)
+
+    @property
+    def knows_all(self) -> bool:
+        """Is everybody in our table, as far as news came?  Not where the ring is too large for that."""
+        return self._gossip.level < 2
 
     def arcs(self) -> tuple[Arc, ...]:
         """What this host must hold; as last reported by `ArcsChanged`."""
@@ -438,7 +443,7 @@ class RingMachine:
     def _renew_arcs(self) -> None:
         self._arcs_are_stale = False
         members = [(node.contact, node.predecessor) for node in self.nodes if node.is_member]
-        arcs = own_arcs(members, self.table.counterclockwise, Rule(self.rules.copies))
+        arcs = own_arcs(members, self.table.counterclockwise, self.rules.copies)
         assert len(arcs) <= len(members)
         if arcs != self._arcs:
             self._arcs = arcs

@@ -52,6 +52,7 @@ class MemberTable:
         "_standings",
         "_standings_day",
         "_weights",
+        "changes",
         "contacts",
         "expires_at_least_s",
         "key_tombs",
@@ -79,6 +80,7 @@ class MemberTable:
         self._claims: dict[PeerKey, int] = {}
         self._weights: dict[bytes, int] = {}  # positions per place
         self._hints: OrderedDict[Key, None] = OrderedDict()
+        self.changes = 0  # of contacts, so that what is made of them is made again
         self.expires_at_least_s = float("inf")  # no record expires before: sweeping sooner finds nothing
 
     def __len__(self) -> int:
@@ -342,6 +344,7 @@ class MemberTable:
             self._delist(peer)
 
     def _insert(self, contact: Contact) -> None:
+        self.changes += 1
         place = bisect_left(self.positions, contact.position)
         if place < len(self.positions) and self.positions[place] == contact.position:
             self.contacts[place] = contact
@@ -358,6 +361,7 @@ class MemberTable:
             self._erase_position(contact.position)
 
     def _erase_position(self, position: Key) -> None:
+        self.changes += 1
         place = bisect_left(self.positions, position)
         if place < len(self.positions) and self.positions[place] == position:
             del self.positions[place]

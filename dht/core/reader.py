@@ -7,13 +7,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
 from dht.core.arcs import Arc
+from dht.core.holders import Table
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine, RingStatistics
-from dht.core.placement import Rule, first, own_arcs
+from dht.core.placement import first, own_arcs
 from dht.core.places import Standing
 from dht.core.records import LEAF, Address, Contact, SignedRecord, first_contact_of
+
+LOST: Final = frozenset({"dead", "departed"})
+"""The ring's words for peers that two witnesses found dead; "unreachable" is one peer's impression."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,8 @@ class Member:
 
 class RingReader(ABC):
     """For the owner of a machine; the machine may change from one reading to the next."""
+
+    _table: tuple[object, Table] | None = None
 
     @property
     @abstractmethod
@@ -69,7 +76,7 @@ class RingReader(ABC):
 
     def standings(self) -> Mapping[PeerKey, Standing]:
         """How each member in our table counts today, for the holders of keys."""
-        return self.machine.standings()
+        return self.machine.table.standings(self.machine.day)
 
     def clocks(self) -> Mapping[PeerKey, str]:
         """Those who are not well, as our clocks see them."""
@@ -77,11 +84,35 @@ class RingReader(ABC):
 
     def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
         """What this peer must hold so that every key has that many copies (the network's number by default)."""
-        machine = self.machine
-        if copies is None or copies == machine.rules.copies:
+        machine, rule = self.machine, self.machine.rules.holders
+        if not rule.is_plain:
+            most = rule.copies if copies is None else copies
+            slack = max(most - rule.copies, 0)
+            ranks = None if most >= rule.copies else range(most)
+            return tuple(self.table().arcs(machine.me.peer, slack, ranks))
+        if copies is None or copies == rule.copies:
             return machine.arcs()
         nodes = [(node.contact, node.predecessor) for node in machine.nodes if node.is_member]
-        return own_arcs(nodes, machine.table.counterclockwise, Rule(copies))
+        return own_arcs(nodes, machine.table.counterclockwise, copies)
+
+    def table(self) -> Table:
+        """Who holds what by our table of members, without the lost; made again when it changed."""
+        machine = self.machine
+        lost = frozenset(peer for peer, clock in self.clocks().items() if clock in LOST)
+        own = tuple(node.is_member for node in machine.nodes)
+        made_of = (machine.me.peer, machine.table.changes, machine.day, lost, own)
+        if self._table is None or self._table[0] != made_of:
+            made = Table(self.positions(), machine.rules.holders, standings=self.standings(), lost=lost)
+            self._table = (made_of, made)
+        return self._table[1]
+
+    def holders_by_place(self, key: Key, copies: int, found: Sequence[Contact] = ()) -> tuple[Contact, ...]:
+        """The first of the holders by our table of members; with others that a lookup found, if we know few."""
+        table = self.table()
+        if found:
+            known = {contact.position: contact for contact in (*table.contacts, *found)}
+            table = Table(known.values(), table.rule, standings=table.standings)
+        return table.of(key, max(copies - table.rule.copies, 0))[:copies]
 
     def filled_up(self, holders: Sequence[Contact], key: Key, copies: int) -> tuple[Contact, ...]:
         """An answer names six holders at most; those whom the table knows come after them."""
@@ -119,7 +150,7 @@ def is_ideal(machine: RingMachine, ring: RingStatistics) -> bool:
     for node in ring.nodes:
         around = [c for c in machine.table.clockwise(node.contact.position) if c != node.contact]
         before = around[-1] if around else None
-        expected = tuple(first(around, Rule(wanted), (me,)))
+        expected = tuple(first(around, wanted, (me,)))
         listed = tuple(contact for contact in node.successors if contact.peer != me)
         if not node.is_member or listed != expected or node.predecessor != before:
             return False

@@ -45,7 +45,7 @@ def merged(me: Contact, first: Contact, following: tuple[Contact, ...], length: 
     """The list of a peer that adopts `first`: it and its successors, in ring order, one per host, ending before
     ourselves.
     """
-    return tuple(placement.first(_in_order(me, first, following), placement.Rule(length)))
+    return tuple(placement.first(_in_order(me, first, following), length))
 
 
 # Why a list is taken over whole: if the first entry is alive and its list was right when it answered, ours is right but

@@ -16,12 +16,9 @@ from dht.core.ids import CIRCLE, Key, distance, is_between, is_in_arc, key_from_
 from dht.core.lookup import Lookup, LookupResult
 from dht.core.membership import MemberTable
 from dht.core.messages import CLOSER_MAX, HOLDERS_MAX, OWNER_RECORDS_MAX, Closer, Owner
-from dht.core.placement import Rule, first
+from dht.core.placement import first
 from dht.core.records import Contact, SignedRecord
 from dht.core.ring import VirtualNode
-
-ANSWERED = Rule(HOLDERS_MAX)
-"""The holders that an answer names: the distinct hosts of a list."""
 
 
 class Router:
@@ -82,7 +79,7 @@ class Router:
         return tuple(sorted((*line, *ours), key=lambda contact: distance(key, contact.position)))
 
     def _owner(self, request_id: int, line: tuple[Contact, ...]) -> Owner:
-        chosen = tuple(first(line, ANSWERED, self._unwell))
+        chosen = tuple(first(line, HOLDERS_MAX, self._unwell))
         assert len(chosen) <= HOLDERS_MAX
         records = [self._table.records[c.peer] for c in chosen if c.peer in self._table.records]
         return Owner(id=request_id, holders=chosen, records=tuple(records[:OWNER_RECORDS_MAX]))

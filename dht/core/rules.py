@@ -7,6 +7,7 @@ Section numbers are those of the ring design (`docs/protocol/ring.md` and its me
 from dataclasses import dataclass
 
 from dht.core.ids import IdCheck, NetworkId
+from dht.core.placement import Rule
 from dht.core.places import BY_PEER, PlaceRules
 from dht.core.round_trips import TIMEOUT_MAX_S
 
@@ -103,6 +104,11 @@ class RingRules:
     suspicion_s: float = 30.0  # times log10(N + 1) where that is more: how long a suspect may answer
     gossip_bits_per_s_max: float = 10_000.0
     gossips: bool = True  # False: successor lists and fingers only, as the Chord papers
+
+    @property
+    def holders(self) -> Rule:
+        """Who holds a key."""
+        return Rule(self.copies, self.places)
 
     @property
     def recheck_s(self) -> float:

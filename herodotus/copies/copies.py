@@ -36,6 +36,7 @@ from herodotus.copies.surplus import DIRECTORIES, LettingGo, ShareSurvey, foreig
 from herodotus.core.captures import CaptureId
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
+from herodotus.core.copies.places import is_short_of_places, places_told
 from herodotus.core.copies.schedule import Pace, Purpose, Task
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import capture_key
@@ -132,7 +133,7 @@ class Copies:
         self._ring = ring
         self._archive_opened = archive_opened
         self._seen = LastingView(
-            Absence(departed_s=settings.departed_s, low_s=settings.low_s, copies=parts.view.copies)
+            Absence(departed_s=settings.departed_s, low_s=settings.low_s, rule=parts.view.table.rule)
         )
         self._puller = Puller(self.parts, on_more=self._compare_again)
         self._pusher = Pusher(self.parts, Backlog(backlog), on_given_up=self._compare_again)
@@ -317,6 +318,8 @@ class Copies:
         """`capture_bytes`: what a capture takes here on average."""
         counts, to_send, to_fetch = self.parts.counts, self._pusher.pending, len(self.parts.wanted)
         too_few = self._too_few(counts_declined=True)
+        view = self.parts.view
+        in_places, places = self._survey.in_places(view.table), view.table.places_of(view.table.peers)
         return CopiesStatus(
             to_send=to_send,
             to_fetch=to_fetch,
@@ -338,6 +341,9 @@ class Copies:
             repaired=counts.repaired,
             bytes_in=self.parts.download.spent,
             bytes_out=self.parts.upload.spent,
+            in_places=in_places,
+            places_told=places_told(in_places, view.copies, places),
+            is_short_of_places=is_short_of_places(in_places, view.copies, places),
             holders=holders_of(self.parts, self._rounds.met),
             audits=audits_of(self.parts, self._auditor.past),
             doors=DoorStatus() if self.parts.doors is None else self.parts.doors.status(self.parts),

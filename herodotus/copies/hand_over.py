@@ -60,7 +60,9 @@ async def hand_over(heirs: Heirs, give: Give, tell: Callable[[HandedOver], None]
 def heirs(parts: Parts, ring: RingPositions, also: Arcs) -> dict[PeerKey, Scope]:
     """Who will hold our share, and what else is here, once we are gone."""
     view, given = parts.view, dict[PeerKey, Arcs]()
-    without_us = Table(ring.positions(), view.table.rule, lost=(ids.PeerKey(view.me),))
+    without_us = Table(
+        ring.positions(), view.table.rule, standings=ring.standings(), lost=(ids.PeerKey(view.me),)
+    )
     for holders, arcs in without_us.groups(view.share | also).items():
         for peer in holders:
             given[peer] = given.get(peer, NONE) | arcs

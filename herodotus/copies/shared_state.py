@@ -38,8 +38,9 @@ from herodotus.store import Holdings, Sign
 
 logger = logging.getLogger(__name__)
 
-SLACK = 1
-"""Copies beyond k that are taken when offered: two views of the ring may differ by a peer (ring.md 5)."""
+SLACK, SLACK_BY_PLACE = 1, 2
+"""Copies beyond k that are taken when offered: two views of the ring may differ by a peer (ring.md 5). Where copies
+count by place, a member more or less moves others up (holders.md 4)."""
 PROMISES_MAX = 16
 """To one peer; more are made one, of all their ranges and the longest."""
 PROMISED_MAX = 4_096
@@ -62,7 +63,7 @@ class View:
     """What is ours to hold, by the peers that hold it with us."""
     share: Arcs = NONE
     wide_share: Arcs = NONE
-    """What is ours, or would be with `SLACK` copies more."""
+    """What is ours, or would be with a slack of copies more."""
     changed_at: float = 0.0
     """When this peer's own share last was another."""
     version: int = 0
@@ -84,7 +85,10 @@ class View:
         self.version += not table.is_like(self.table)
         self.table, self.contacts = table, contacts
         self.groups = [Group(holders, arcs.coarse()) for holders, arcs in table.groups(me).items()]
-        self.share, self.wide_share = share, table.arcs(me, SLACK).coarse()
+        self.share, self.wide_share = (
+            share,
+            table.arcs(me, SLACK if table.rule.is_plain else SLACK_BY_PLACE).coarse(),
+        )
 
     def holders(self, position: bytes) -> tuple[PeerKey, ...]:
         """Of a capture or a member, by its position, with which its key begins."""

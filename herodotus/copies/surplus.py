@@ -2,11 +2,13 @@
 then."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dht.core import ids
 from dht.core.arcs import Arcs
+from dht.core.holders import Table
 from dht.core.ids import KEY_BYTES, Key
 from herodotus.copies.full_proofs import ask_all
 from herodotus.copies.shared_state import Parts, View
@@ -43,6 +45,15 @@ class ShareSurvey:
 
     def surplus_of(self, peer: PeerKey) -> Arcs:
         return shared_with(self.surplus, peer)
+
+    def in_places(self, table: Table) -> dict[str, int]:
+        """Captures of ours by the places of their holders; nothing where each key is a place of its own."""
+        total: Counter[int] = Counter()
+        if table.standings:
+            for holders, arcs in self.own:
+                places = table.places_of(map(ids.PeerKey, holders))
+                total[places] += sum(self.counts.get(one, 0) for one in ranges_of(arcs))
+        return {str(places): count for places, count in sorted(total.items()) if count}
 
 
 async def survey(parts: Parts, holdings: Holdings, last: ShareSurvey) -> ShareSurvey:

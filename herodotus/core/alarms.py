@@ -39,6 +39,19 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
         yield f"{copying.to_send + copying.to_fetch:,} copies wait to be moved, and nothing moves: check the line"
     if status.leaving.silent:
         yield f"{status.leaving.silent:,} peers that should take over what this peer holds do not take it now"
+    yield from _crowds(status)
+    yield from _alarms_of_the_ring(status.ring, status.uptime_s)
+    if copying.is_short_of_places:
+        yield (
+            f"The {copying.places_told}: few networks have most of the ring. Invite members elsewhere, as one provider"
+            " that goes takes those copies along"
+        )
+    used = budget.month_up_bytes + budget.month_down_bytes
+    if budget.month_bytes_max and used >= budget.month_bytes_max:
+        yield "This month's volume is used up: the peer crawls and copies nothing until next month"
+
+
+def _crowds(status: PeerStatus) -> Iterator[str]:
     if status.readers.crowd:
         yield (
             f"{status.readers.crowd} wants more connections to the portal than one address or its network may have: "
@@ -49,10 +62,6 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
             f"{status.calls.crowd} wants more connections for calls than one address or its network may have: "
             "block it in the firewall if it goes on"
         )
-    yield from _alarms_of_the_ring(status.ring, status.uptime_s)
-    used = budget.month_up_bytes + budget.month_down_bytes
-    if budget.month_bytes_max and used >= budget.month_bytes_max:
-        yield "This month's volume is used up: the peer crawls and copies nothing until next month"
 
 
 def _alarms_of_the_ring(ring: RingStatus, uptime_s: int) -> Iterator[str]:

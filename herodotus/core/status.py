@@ -302,6 +302,12 @@ class CopiesStatus:
     """Captures that have fewer copies since a holder removed its own; they are not among `too_few`."""
     bytes_in: int = 0
     bytes_out: int = 0
+    in_places: dict[str, int] = field(default_factory=dict)
+    """Captures of ours by the number of places in which their holders are; empty where each key is a place."""
+    places_told: str = ""
+    """The same as a sentence."""
+    is_short_of_places: bool = False
+    """The ring has many places, and yet copies share some."""
     holders: tuple[HolderStatus, ...] = ()
     audits: tuple[AuditStatus, ...] = ()
     """The last of them, newest first."""

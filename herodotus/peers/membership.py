@@ -304,7 +304,7 @@ class RingMembership:
             silent=silent_status(self.node.members()),
             members=ring.members,
             ideal=figures.is_ideal and figures.is_joined,
-            arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in ring.arcs),
+            arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in self.node.my_arcs()),
             address=str(HostPort(host=host, port=port)),
             slot=figures.slot,
             reachability=self._reachability(figures.standing.value, figures.reachability),

@@ -16,10 +16,10 @@ from dht.core.arcs import Arcs
 from dht.core.holders import Table
 from dht.core.ids import Key, PeerKey
 from dht.core.placement import Rule
+from dht.core.places import Standing
+from dht.core.reader import LOST
 from herodotus.core.copies.absence import Absence
 
-LOST: Final = frozenset({"dead", "departed"})
-"""The ring's words for peers that two witnesses found dead; "unreachable" is one peer's impression."""
 TABLE_LIFE_MAX_S: Final = 5.0
 POSITIONS_PER_LIFE_S: Final = 4_000
 """A table lives the longer the more it costs to make: some 2 µs a position, so it takes a hundredth of the time."""
@@ -34,13 +34,14 @@ class RingTable(Protocol):
     def me(self) -> Contact: ...
     def contacts(self) -> tuple[Contact, ...]: ...
     def clocks(self) -> Mapping[PeerKey, str]: ...
+    def standings(self) -> Mapping[PeerKey, Standing]: ...
     def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]: ...
 
 
 class RingView:
-    def __init__(self, ring: RingTable, copies: int) -> None:
+    def __init__(self, ring: RingTable, rule: Rule) -> None:
         self._ring = ring
-        self._rule = Rule(copies)
+        self._rule = rule
         self._live = Table((), self._rule)
         self._wide = Arcs()
         self._made_at = float("-inf")
@@ -58,7 +59,7 @@ class RingView:
         life_s = min(len(self._live) / POSITIONS_PER_LIFE_S, TABLE_LIFE_MAX_S)
         if anyio.current_time() - self._made_at >= life_s:
             lost = {peer for peer, clock in self._ring.clocks().items() if clock in LOST}
-            self._live = Table(self._ring.contacts(), self._rule, lost=lost)
+            self._live = Table(self._ring.contacts(), self._rule, standings=self._ring.standings(), lost=lost)
             self._wide = Arcs(self._ring.my_arcs(self._rule.copies + SLACK))
             self._made_at = anyio.current_time()
         return self._live
@@ -90,6 +91,10 @@ class RingPositions(Protocol):
         """Every position that the table knows, our own included once we are a member."""
         ...
 
+    def standings(self) -> Mapping[PeerKey, Standing]:
+        """How their peers count."""
+        ...
+
 
 class LastingView:
     """Made again by `look` only: between two looks all decisions rest on one table."""
@@ -111,10 +116,10 @@ class LastingView:
 
     def look(self, ring: RingPositions, now: float) -> bool:
         """Whether anything is different since the last look."""
-        contacts = ring.positions()
-        self.returned = self._absence.see(contacts, now)
+        contacts, standings = ring.positions(), ring.standings()
+        self.returned = self._absence.see(contacts, now, standings)
         self._absence.advance(now)
-        made_of = contacts, self._absence.standing(now)
+        made_of = contacts, dict(standings), self._absence.standing(now)
         if made_of == self._made_of:
             return False
         self._made_of = made_of

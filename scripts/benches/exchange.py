@@ -27,6 +27,7 @@ from crawler.core.urls import STANDARD
 from crawler.frontier import Frontier
 from crawler.frontier_rows import frontier_rows
 from dht import Contact
+from dht.core.placement import Rule
 from herodotus.core.links.senders import Silences
 from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox, Standby
@@ -103,9 +104,9 @@ async def outbox_of(folder: Path, peers: int) -> dict[str, float]:
         outbox.begin()
         begun = resident_bytes()
         start = time.process_time()
-        report = await LinkWalks(outbox, _Takers(), RingView(ring, COPIES), Silences(Random(0)), "ip").walk(
-            0.0
-        )
+        report = await LinkWalks(
+            outbox, _Takers(), RingView(ring, Rule(COPIES)), Silences(Random(0)), "ip"
+        ).walk(0.0)
         walked_s = time.process_time() - start
     finally:
         disk.close()
@@ -126,7 +127,7 @@ async def received_per_s(folder: Path) -> dict[str, float]:
     disk, frontier = link_rows(folder / "exchange"), Frontier(frontier_rows(folder / "queue"), day=1)
     receiver = LinkReceiver(
         ReceiverParts(
-            view=RingView(ring, COPIES),
+            view=RingView(ring, Rule(COPIES)),
             frontier=_Taking(frontier),
             standby=Standby(disk),
             make_durable=disk.flush,

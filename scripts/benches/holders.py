@@ -16,6 +16,7 @@ from dht.core.arcs import Arcs
 from dht.core.holders import Table, moves
 from dht.core.ids import Key, PeerKey
 from dht.core.placement import Rule
+from dht.core.places import PlaceRules, standing_at
 from dht.core.records import Address, Contact
 from herodotus.core.links.walk_plan import Keys
 
@@ -27,9 +28,9 @@ Work = Callable[[], object]
 def members_of(count: int, chance: Random) -> list[Contact]:
     """One to seven positions each, as offered disk space makes them."""
     found = []
-    for number in range(count):
+    for _ in range(count):
         peer = PeerKey(chance.randbytes(32))
-        address = Address(host=b"\x0a" + number.to_bytes(3, "big"), port=4000)
+        address = Address(host=chance.randbytes(4), port=4000)
         found += [
             Contact(peer=peer, address=address, slot=0, index=index, position=Key(chance.randbytes(20)))
             for index in range(chance.randint(1, 7))
@@ -47,16 +48,20 @@ def best_s(work: Work) -> float:
     return min(found)
 
 
-def rows_of(members: Sequence[Contact], keys: list[Key]) -> dict[str, Work]:
-    rule = Rule(COPIES)
-    table, fewer = Table(members, rule), Table(members[: len(members) * 99 // 100], rule)
+def rows_of(members: Sequence[Contact], keys: list[Key], rule: Rule) -> dict[str, Work]:
+    standings = {one.peer: standing_at(one.peer, one.address.host, rule.places) for one in members}
+
+    def made(some: Sequence[Contact]) -> Table:
+        return Table(some, rule, standings=standings)
+
+    table, fewer = made(members), made(members[: len(members) * 99 // 100])
     peers = sorted(table.peers)
     in_order = Keys(b"".join(sorted(keys)))
     some = Arcs([table.arc(place) for place in range(0, len(table), 3)])
     others = Arcs([table.arc(place) for place in range(0, len(table), 5)])
     groups = [arcs for peer in peers for arcs in table.groups(peer).values()]
     return {
-        "table made": lambda: Table(members, rule),
+        "table made": lambda: made(members),
         "arcs of all members": lambda: [table.arcs(peer) for peer in peers],
         "stretches with rank of all members": lambda: [table.share(peer) for peer in peers],
         "groups of all members": lambda: [table.groups(peer) for peer in peers],
@@ -76,9 +81,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chance = Random(15)
     members = members_of(asked.members, chance)
     keys = [Key(chance.randbytes(20)) for _ in range(asked.keys)]
-    print(f"{asked.members:,} members, {len(members):,} positions, {asked.keys:,} keys")
-    for name, work in rows_of(members, keys).items():
-        print(f"{name:36}{best_s(work) * 1000:10.1f} ms")
+    print(f"{asked.members:,} members, {len(members):,} positions, {asked.keys:,} keys: by peers, by places")
+    by_peers, by_places = (
+        rows_of(members, keys, rule) for rule in (Rule(COPIES), Rule(COPIES, PlaceRules()))
+    )
+    for name, work in by_peers.items():
+        print(f"{name:36}{best_s(work) * 1000:10.1f} ms{best_s(by_places[name]) * 1000:10.1f} ms")
     return 0
 
 

@@ -19,6 +19,8 @@ import anyio
 from crawler.core.link import Link
 from dht import Arc, Contact
 from dht.core.ids import PeerKey
+from dht.core.placement import Rule
+from dht.core.places import Standing
 from dht.core.records import Address
 from herodotus.core.links.senders import Silences
 from herodotus.crawl.links.disk import link_rows
@@ -57,6 +59,9 @@ class KnownRing:
         return self._contacts
 
     def clocks(self) -> Mapping[PeerKey, str]:
+        return {}
+
+    def standings(self) -> Mapping[PeerKey, Standing]:
         return {}
 
     def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
@@ -157,7 +162,9 @@ async def walked(
             outbox.add(links, 0.0)
             letters += sum(len(link.url) for link in links)
         mean = letters / max(1, len(outbox) + outbox.repeated)
-        report = await LinkWalks(outbox, calls, RingView(ring, COPIES), Silences(Random(1)), "ip").walk(0.0)
+        report = await LinkWalks(outbox, calls, RingView(ring, Rule(COPIES)), Silences(Random(1)), "ip").walk(
+            0.0
+        )
     finally:
         disk.close()
     return calls, report, mean

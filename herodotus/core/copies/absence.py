@@ -6,9 +6,10 @@ until it has been away for long. Where too few copies are within reach, it is pa
 
 from collections.abc import Iterable, Mapping
 
-from dht.core.holders import Table
+from dht.core.holders import NO_STANDINGS, Table
 from dht.core.ids import PeerKey
 from dht.core.placement import Rule
+from dht.core.places import Standing
 from dht.core.records import Contact
 
 ABSENT_MAX = 4_096
@@ -16,20 +17,27 @@ ABSENT_MAX = 4_096
 
 
 class Absence:
-    def __init__(self, *, departed_s: float, low_s: float, copies: int) -> None:
+    def __init__(self, *, departed_s: float, low_s: float, rule: Rule) -> None:
         self._departed_s = departed_s
         self._low_s = low_s
-        self._rule = Rule(copies)
+        self._rule = rule
         self._present: dict[PeerKey, tuple[Contact, ...]] = {}
         self._absent: dict[PeerKey, tuple[float, tuple[Contact, ...]]] = {}
+        self._standings: dict[PeerKey, Standing] = {}
+        """How they count; the absent as when they were last seen."""
 
     @property
     def absent(self) -> Mapping[PeerKey, float]:
         """Since when they are."""
         return {peer: since for peer, (since, _) in self._absent.items()}
 
-    def see(self, contacts: Iterable[Contact], now: float) -> list[PeerKey]:
-        """All positions of the ring's table; which peers are back."""
+    def see(
+        self,
+        contacts: Iterable[Contact],
+        now: float,
+        standings: Mapping[PeerKey, Standing] = NO_STANDINGS,
+    ) -> list[PeerKey]:
+        """All positions of the ring's table, and how their peers count; which peers are back."""
         present: dict[PeerKey, list[Contact]] = {}
         for contact in contacts:
             present.setdefault(contact.peer, []).append(contact)
@@ -40,6 +48,8 @@ class Absence:
         for peer in returned:
             self._absent.pop(peer, None)  # at its old place or at a new one: it is there
         self._present = {peer: tuple(positions) for peer, positions in present.items()}
+        known = {peer: self._standings[peer] for peer in self._absent if peer in self._standings}
+        self._standings = {**known, **standings}
         # `table` takes the positions of both: a peer in both would be there twice.
         assert self._present.keys().isdisjoint(self._absent)
         return returned
@@ -70,4 +80,10 @@ class Absence:
         """The table of holders. Absent peers that may come back keep their places."""
         there = [contact for positions in self._present.values() for contact in positions]
         away = [contact for _, positions in self._absent.values() for contact in positions]
-        return Table(there + away, self._rule, absent=self._absent.keys(), missed=self._missed(now))
+        return Table(
+            there + away,
+            self._rule,
+            standings=self._standings,
+            absent=self._absent.keys(),
+            missed=self._missed(now),
+        )

@@ -23,6 +23,7 @@ from crawler.core.urls import UrlRules
 from crawler.frontier_rows import OpenRows
 from dht import Subscription
 from dht.core.ids import IdCheck
+from dht.core.placement import Rule
 from herodotus.core.captures import Deposit
 from herodotus.core.links.cross_fetches import CrossTally
 from herodotus.core.links.senders import Silences
@@ -81,7 +82,7 @@ class ExchangeParts:
     folder: Path
     open_rows: OpenRows
     settings: LinksSettings
-    copies: int
+    holders: Rule
     id_check: IdCheck
     rules: UrlRules
     territory: Territory
@@ -175,7 +176,7 @@ class Exchange:
 
     def _made(self, ring: RingSide, calls: Calls, crawl: CrawlSide, rows: Rows) -> _Opened:
         parts = self._parts
-        view = RingView(ring, parts.copies)
+        view = RingView(ring, parts.holders)
         outbox, standby = Outbox(rows), Standby(rows)
         owner = RingOwner(
             view,
@@ -330,7 +331,7 @@ class Exchange:
         before this peer started: in a ring that is founded in the afternoon, all owners seem to be late.
         """
         parts, me = self._parts, opened.view.me.peer
-        times = looks(max(0, parts.copies - 1), parts.day_length_s, me)
+        times = looks(max(0, parts.holders.copies - 1), parts.day_length_s, me)
         while True:
             await anyio.sleep(min(LOOK_EVERY_S, parts.day_length_s / 40))
             if not opened.crawl.takes_links or opened.view.is_alone or parts.fetches_all:

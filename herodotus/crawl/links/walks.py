@@ -233,7 +233,7 @@ class LinkWalks:
         if not state.learned or not state.also:
             return []
         known_at = {contact.position: contact for contact in state.ring.contacts} | state.learned
-        ring = Table(known_at.values(), state.ring.rule)
+        ring = Table(known_at.values(), state.ring.rule, standings=state.ring.standings)
         stops: dict[bytes, WalkStop] = {}
         for key in sorted(state.also):
             place = state.keys.place(key)

@@ -51,7 +51,7 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
 
 def _copying_lines(copying: _Facts) -> list[str]:
     """The last comparison with each holder, the results of audits, the suspects."""
-    lines = []
+    lines = [_line("  places", copying["places_told"])] if copying.get("places_told") else []
     for holder in _dicts(copying.get("holders")):
         ago = holder.get("compared_s_ago")
         when = f"compared {_number(ago):,} s ago" if isinstance(ago, int) else "not compared yet"

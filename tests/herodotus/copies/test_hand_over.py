@@ -11,6 +11,7 @@ from dht.core import ids
 from dht.core.arcs import NONE, WHOLE
 from dht.core.holders import Table
 from dht.core.placement import Rule
+from dht.core.places import Standing
 from dht.core.records import Address
 from herodotus.copies.hand_over import HandedOver, hand_over, heirs
 from herodotus.copies.shared_state import Parts, View
@@ -103,6 +104,9 @@ class Positions:
 
     def positions(self) -> tuple[Contact, ...]:
         return self.contacts
+
+    def standings(self) -> dict[ids.PeerKey, Standing]:
+        return {}
 
 
 def test_the_heirs_of_a_share_are_its_holders_once_the_leaver_is_gone() -> None:

@@ -91,6 +91,9 @@ class Peer:
     def positions(self) -> tuple[Contact, ...]:
         return self.net.seen_by(self)
 
+    def standings(self) -> dict[PeerKey, Standing]:
+        return {}
+
     @contextmanager
     def events(self) -> Iterator[Subscription]:
         subscription = Subscription()

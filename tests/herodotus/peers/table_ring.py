@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dht import Arc, Contact, EventsLost, Subscription
 from dht.core.ids import NetworkId, PeerKey
 from dht.core.membership import MemberTable
-from dht.core.placement import Rule, own_arcs
+from dht.core.placement import own_arcs
+from dht.core.places import Standing
 from dht.core.records import RECORD_VERSION, Address, PeerRecord, SignedRecord
 
 NETWORK = NetworkId(bytes(8))
@@ -57,10 +58,12 @@ class TableRing:
     def clocks(self) -> Mapping[PeerKey, str]:
         return self._clocks
 
+    def standings(self) -> Mapping[PeerKey, Standing]:
+        return {}
+
     def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
         before = next(iter(self._table.counterclockwise(self.me.position)), None)
-        rule = Rule(copies or self.copies)
-        return own_arcs([(self.me, before)], self._table.counterclockwise, rule)
+        return own_arcs([(self.me, before)], self._table.counterclockwise, copies or self.copies)
 
     @contextmanager
     def events(self) -> Iterator[Subscription]:

@@ -3,7 +3,9 @@
 import pytest
 
 from dht import Contact
-from dht.core.ids import Key
+from dht.core.ids import Key, PeerKey
+from dht.core.placement import Rule
+from dht.core.places import Standing
 from herodotus.core.copies.absence import Absence
 from herodotus.peers.ring_view import LastingView, RingView
 from tests.herodotus.peers.table_ring import TableRing, contact_of, link_peer
@@ -15,17 +17,17 @@ async def test_the_lost_are_no_holders_and_the_silent_are() -> None:
     records, key = [link_peer(number) for number in range(8)], Key(bytes(20))
     ring = TableRing(records[0])
     ring.see(records)
-    first, second = RingView(ring, 2).live.of(key)
+    first, second = RingView(ring, Rule(2)).live.of(key)
     for clock, owner in (("dead", second), ("departed", second), ("unreachable", first)):
         ring.see(records, {first.peer: clock})
-        assert RingView(ring, 1).live.of(key) == (owner,)
+        assert RingView(ring, Rule(1)).live.of(key) == (owner,)
 
 
 async def test_a_view_knows_what_is_ours_and_what_may_be() -> None:
     records = [link_peer(number) for number in range(8)]
     ring = TableRing(records[0])
     ring.see(records)
-    view = RingView(ring, 2)
+    view = RingView(ring, Rule(2))
     positions = [contact.position for contact in view.live.contacts]
     ours = positions.index(view.me.position)
     ranks = [view.rank(positions[ours - back]) for back in range(4)]
@@ -41,11 +43,14 @@ class Positions:
     def positions(self) -> tuple[Contact, ...]:
         return self.contacts
 
+    def standings(self) -> dict[PeerKey, Standing]:
+        return {}
+
 
 def test_whoever_is_away_keeps_its_place_and_cannot_be_reached() -> None:
     contacts = sorted((contact_of(link_peer(number)) for number in range(3)), key=lambda one: one.position)
     one, two, three = contacts
-    view = LastingView(Absence(departed_s=86_400.0, low_s=900.0, copies=2))
+    view = LastingView(Absence(departed_s=86_400.0, low_s=900.0, rule=Rule(2)))
     assert view.look(Positions(one, two, three), 0.0)
     assert not view.look(Positions(one, two, three), 1.0)
     assert view.look(Positions(one, three), 10.0)

@@ -1,6 +1,7 @@
 """Is a peer that went away waited for, but not for ever?"""
 
 from dht.core.ids import Key, PeerKey
+from dht.core.placement import Rule
 from dht.core.records import Address, Contact
 from herodotus.core.copies.absence import Absence
 
@@ -23,7 +24,7 @@ def holders(absence: Absence, now: float, position: int) -> tuple[PeerKey, ...]:
 
 
 def test_the_absent_keep_their_place_for_a_day() -> None:
-    absence = Absence(departed_s=86_400, low_s=900, copies=2)
+    absence = Absence(departed_s=86_400, low_s=900, rule=Rule(2))
     everybody = [at(10, 1), at(20, 2), at(30, 3)]
     absence.see(everybody, 0)
     assert absence.see(everybody[1:], 100) == []
@@ -38,7 +39,7 @@ def test_the_absent_keep_their_place_for_a_day() -> None:
 
 
 def test_who_departed_for_good_is_not_waited_for() -> None:
-    absence = Absence(departed_s=86_400, low_s=900, copies=2)
+    absence = Absence(departed_s=86_400, low_s=900, rule=Rule(2))
     absence.see([at(10, 1), at(20, 2)], 0)
     absence.see([at(20, 2)], 1)
     absence.depart(peer(1))
@@ -47,7 +48,7 @@ def test_who_departed_for_good_is_not_waited_for() -> None:
 
 def test_a_newcomer_at_the_place_of_an_absent_peer_holds_what_that_one_held_and_no_more() -> None:
     """Its host got another key: both sit at one position, and the newcomer was taken for a holder of everything."""
-    absence = Absence(departed_s=86_400, low_s=900, copies=1)
+    absence = Absence(departed_s=86_400, low_s=900, rule=Rule(1))
     absence.see([at(10, 1), at(20, 2), at(30, 3)], 0)
     absence.see([at(10, 9), at(20, 2), at(30, 3)], 1)
     held = absence.table(2).arcs(peer(9), slack=1)

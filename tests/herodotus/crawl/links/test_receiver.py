@@ -12,6 +12,7 @@ from crawler.core.link import Link
 from crawler.core.scope import THE_WHOLE_WEB, Territory
 from crawler.core.urls import STANDARD
 from dht.core.ids import key_of
+from dht.core.placement import Rule
 from dht.core.records import PeerRecord
 from herodotus.core.links.senders import FIRST_JUDGED, IGNORED_S, Silences
 from herodotus.crawl.links import hand_over
@@ -43,7 +44,7 @@ class Scene:
         self.ring = TableRing(self.records[0])
         self.ring.copies = copies
         self.ring.see(self.records)
-        self.view = RingView(self.ring, copies)
+        self.view = RingView(self.ring, Rule(copies))
         self.rows = KeptRows()
         self.frontier = MemoryFrontier()
         self.standby = Standby(self.rows.opened())

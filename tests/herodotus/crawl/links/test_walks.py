@@ -13,6 +13,7 @@ import trio.testing
 from crawler.core.link import Link
 from dht import Contact
 from dht.core.ids import key_of
+from dht.core.placement import Rule
 from herodotus.core.links.senders import Silences
 from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox
@@ -53,7 +54,7 @@ async def test_a_walk_that_goes_on_in_another_ring_brings_what_became_theirs_to_
     records = [link_peer(number) for number in range(10)]
     ring, receivers = TableRing(records[0]), Receivers()
     ring.see(records)
-    view = RingView(ring, COPIES)
+    view = RingView(ring, Rule(COPIES))
     urls = [f"http://example.org/{number}" for number in range(200)]
     receivers.mute = {records[8].peer}
 

@@ -21,6 +21,7 @@ from crawler.core.urls import STANDARD, UrlKey, url_key
 from crawler.frontier import LEFT
 from crawler.rocks import RocksRows
 from dht.core.ids import Key, PeerKey
+from dht.core.placement import Rule
 from dht.core.records import PeerRecord
 from herodotus.core.settings.sections import LinksSettings
 from herodotus.crawl.daily import CrawlState, NotCrawling
@@ -221,7 +222,7 @@ class LinkWorld:
                 folder=folder,
                 open_rows=RocksRows,
                 settings=self._settings,
-                copies=self._copies,
+                holders=Rule(self._copies),
                 id_check="ip",
                 rules=STANDARD,
                 territory=self._territory,
