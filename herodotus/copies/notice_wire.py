@@ -35,6 +35,17 @@ def digest_of_ids(ids: Iterable[bytes]) -> bytes:
     return hashlib.sha256(b"".join(sorted(ids))).digest()[:ID_BYTES]
 
 
+def encode_question(ids: Iterable[bytes], *, has_news: bool) -> bytes:
+    return digest_of_ids(ids) + bytes((has_news,))
+
+
+def decode_question(data: bytes) -> tuple[bytes, bool]:
+    """The digest, and whether the asker has something new to be asked for."""
+    if len(data) != ID_BYTES + 1 or data[-1] > 1:
+        raise MalformedError("not a digest of notices")
+    return data[:ID_BYTES], bool(data[-1])
+
+
 def encode_ids(ids: Iterable[bytes]) -> bytes:
     return b"".join(ids)
 

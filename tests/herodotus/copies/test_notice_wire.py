@@ -9,9 +9,11 @@ from herodotus.copies.notice_wire import (
     decode_flags,
     decode_ids,
     decode_notices,
+    decode_question,
     digest_of_ids,
     encode_ids,
     encode_notices,
+    encode_question,
 )
 from herodotus.core.errors import MalformedError
 from herodotus.core.notices import draft, encode_notice, issue, statement
@@ -46,6 +48,7 @@ def test_the_example_of_the_page_is_what_is_sent() -> None:
 
 
 def test_lists_travel_whole() -> None:
+    assert decode_question(encode_question([NOTICE.id], has_news=True)) == (digest_of_ids([NOTICE.id]), True)
     ids = [bytes([number]) * 16 for number in range(3)]
     assert decode_ids(encode_ids(ids)) == ids
     assert decode_ids(encode_ids([*ids, ids[0]])) == ids
@@ -55,6 +58,9 @@ def test_lists_travel_whole() -> None:
 
 
 def test_what_is_no_list_is_malformed() -> None:
+    for question in (bytes(16), bytes(16) + b"\x02", bytes(18)):
+        with pytest.raises(MalformedError):
+            decode_question(question)
     with pytest.raises(MalformedError):
         decode_ids(bytes(17))
     with pytest.raises(MalformedError):

@@ -125,6 +125,7 @@ class Net:
         self.desks: list[Desk] = []
         self.places: dict[bytes, bytes] = {}
         self.calls: list[str] = []
+        self.asking = bytes(32)
 
     async def add(
         self, *, place: int | None = None, others: int = 0, follow: str = "ask", issuers: tuple[str, ...] = ()
@@ -159,7 +160,7 @@ class Net:
         desk = next(one for one in self.desks if one.me == to.peer)
         if desk.number < 0:
             raise PeerUnreachableError
-        answer = await desk.board.services().calls[service](bytes(32), body)
+        answer = await desk.board.services().calls[service](self.asking, body)
         return answer if desk.bends is None else desk.bends(service, answer)
 
     def stream(
@@ -167,11 +168,15 @@ class Net:
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         raise NotImplementedError
 
+    async def round_of(self, desk: Desk) -> None:
+        self.asking = desk.me
+        await desk.board.round()
+
     async def rounds(self, count: int = 3) -> None:
         for _ in range(count):
             for desk in self.desks:
                 desk.clock.run(1 / 24)
-                await desk.board.round()
+                await self.round_of(desk)
 
 
 async def test_four_keys_that_remove_a_host_hide_nothing_elsewhere_and_everybody_is_told(
@@ -447,3 +452,35 @@ async def test_state_files_are_replaced_and_never_half_written(tmp_path: Path) -
     assert content.startswith(b'{"format":1,')
     assert msgspec.json.decode(content)["kept"][0]["notice"][3:5] == ["host", HOST]
     assert (issuer.state / "notices.json").stat().st_mode & 0o777 == 0o600
+
+
+async def test_news_is_asked_for_at_once_and_the_same_lists_keep_quiet(tmp_path: Path) -> None:
+    net = Net(tmp_path)
+    issuer, *others = [await net.add() for _ in range(10)]
+    await issuer.remove(HOST)
+    rounds = 0
+    await net.round_of(issuer)  # signed, and told to four
+    due = [issuer]
+    while due:
+        due = [desk for desk in net.desks if desk.board._has_news or desk.board._told_by]
+        for desk in due:
+            await net.round_of(desk)
+            rounds += 1
+    assert all(desk.states() == ["open"] for desk in others)
+    assert rounds <= 4 * len(net.desks), "it ends by itself"
+    net.calls.clear()
+    await net.rounds(1)
+    assert set(net.calls) == {LIST}, "nobody has news"
+    assert not any(desk.board._has_news or desk.board._told_by for desk in net.desks)
+
+
+async def test_lists_that_will_always_differ_make_no_storm(tmp_path: Path) -> None:
+    net = Net(tmp_path)
+    flooder, first, second = [await net.add() for _ in range(3)]
+    kept_there = [Kept(notice=one, heard_s=0.0, place=b"x") for one in _flood(300, issued=START_S)]
+    change_notices(flooder.state, lambda file: with_kept(file, kept_there))
+    await net.rounds(3)
+    net.calls.clear()
+    await net.rounds(2)
+    assert not any(desk.board._has_news or desk.board._told_by for desk in (first, second))
+    assert len(net.calls) <= 2 * 3 * 2 * 2
