@@ -105,6 +105,8 @@ class Doors:
         self._is_asking = False
         self._standings: Mapping[ids.PeerKey, Standing] = {}
         self._looked_at = float("-inf")
+        self._is_young = False
+        """Fewer places are of age than there are to be copies."""
 
     async def judge(
         self, parts: Parts, deposit: Deposit, signer: PeerKey, sender: PeerKey
@@ -152,7 +154,7 @@ class Doors:
         is_elsewhere = await self._is_held_elsewhere(parts, deposit, sender)
         if is_elsewhere:
             return Passage(stated.first, is_healed=True)
-        if rules.spreads_imports and self._is_of_age(parts, signer):
+        if rules.spreads_imports and self._counts(parts, signer):
             return Passage(Door.BROUGHT_IN)
         if stated.first is Door.BROUGHT_IN and not rules.spreads_imports:
             return TurnedAway.BROUGHT_IN
@@ -171,8 +173,9 @@ class Doors:
         """Also one that holds nothing (a leaf), or is away for less than a day."""
         return peer in parts.view.table.peers or self._known_standing(parts, peer) is not None
 
-    def _is_of_age(self, parts: Parts, peer: PeerKey) -> bool:
-        return self.is_member(parts, peer) and self._standing(parts, peer).is_of_age
+    def _counts(self, parts: Parts, peer: PeerKey) -> bool:
+        """Of age, or a member where too few places are: those of a new network are all young, and hold its keys."""
+        return self.is_member(parts, peer) and (self._standing(parts, peer).is_of_age or self._is_young)
 
     def _place_of(self, parts: Parts, peer: PeerKey) -> bytes:
         return self._standing(parts, peer).place
@@ -188,11 +191,13 @@ class Doors:
             members = parts.view.table.peers
             kept = {one: standing for one, standing in self._standings.items() if one in members}
             self._standings, self._looked_at = {**kept, **self._rules.standings()}, now
+            of_age = {standing.place for standing in self._standings.values() if standing.is_of_age}
+            self._is_young = len(of_age) < parts.view.copies
         return self._standings.get(ids.PeerKey(peer))
 
     def _is_fetcher(self, parts: Parts, deposit: Deposit, signer: PeerKey) -> bool:
         """Is the signer one of those that fetch this URL? A host's steward fetches its robots.txt."""
-        if not self._is_of_age(parts, signer):
+        if not self._counts(parts, signer):
             return False
         table, peer = parts.view.table, ids.PeerKey(signer)
         if table.rank(deposit.key, peer, SLACK) is not None:
@@ -225,9 +230,9 @@ class Doors:
         return None if question.is_unsure or any(one in parts.view.absent for one in holders) else False
 
     def _holders(self, parts: Parts, key: bytes) -> list[PeerKey]:
-        """Of age; of the first k + 2."""
+        """Of the first k + 2, those that count."""
         found = parts.view.table.of(ids.Key(key[:POSITION_BYTES]), SLACK)
-        return [one.peer for one in found if self._is_of_age(parts, one.peer)]
+        return [one.peer for one in found if self._counts(parts, one.peer)]
 
     def _next_holder(self, parts: Parts, question: _Question) -> PeerKey | None:
         for peer in question.holders:

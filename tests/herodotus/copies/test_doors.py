@@ -136,6 +136,22 @@ def test_the_young_bring_nothing_of_their_own_and_are_no_second_holder() -> None
     play_with(play)
 
 
+def test_in_a_new_network_where_too_few_are_of_age_the_young_count() -> None:
+    async def play(net: Net) -> None:
+        owner, second, third, *_ = by_rank(net)
+        net.young = {peer.me for peer in net.peers}
+        await anyio.sleep(STANDINGS_S)
+        fresh = made(owner, URL, now_s(net))
+        assert await put(second, owner.me, fresh) == [wire.STORED]
+        assert door_in(second, fresh) == "1 crawled"
+        old = of_a_peer_that_left(1_600_000_000)
+        await third.store.store(old)
+        await owner.store.store(old)
+        assert await put(second, owner.me, old) == [wire.STORED]
+
+    play_with(play)
+
+
 def test_the_record_says_by_which_door_whatever_its_sender_wrote_into_it() -> None:
     async def play(net: Net) -> None:
         owner, second, *_ = by_rank(net)
