@@ -119,7 +119,7 @@ def format_line(
     if place.skip:
         fields["skip"] = str(place.skip)
     # A URL of a hostile page may hold anything that UTF-8 cannot: escape it all.
-    return f"{_one_word(surt(url))} {format_digits(time_s)} {json.dumps(fields)}"
+    return f"{one_word(surt(url))} {format_digits(time_s)} {json.dumps(fields)}"
 
 
 def place_of_line(line: str) -> tuple[int, int] | None:
@@ -152,7 +152,7 @@ def move_line(line: str, offset: int, file_name: str) -> str:
     )
 
 
-def _one_word(text: str) -> str:
+def one_word(text: str) -> str:
     if text.isascii() and text.isprintable() and " " not in text:
         return text
     return (

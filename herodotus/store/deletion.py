@@ -41,7 +41,7 @@ def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
     """Delete these captures for good; how many of them there were."""
     reader = Reader(archive)
     with archive.upkeep_lock:
-        victims = [id_ for id_ in dict.fromkeys(ids) if reader.find(id_) is not None]
+        victims = [id_ for id_ in dict.fromkeys(ids) if _is_here(archive, reader, id_)]
         _refuse_what_may_be_away(archive, reader, victims)
         with intake.without(victims):
             move_bodies(archive, victims)
@@ -50,6 +50,11 @@ def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
                     archive.commit([NewTombstones(ids=tuple(victims[at : at + TOMBSTONES_PER_RECORD]))])
                     intake.forget()
     return len(victims)
+
+
+def _is_here(archive: Archive, reader: Reader, id_: CaptureId) -> bool:
+    """Also what is only in quarantine, or other holders would bring it back."""
+    return reader.find(id_) is not None or archive.quarantine.lost(capture_key(id_)) is not None
 
 
 def _refuse_what_may_be_away(archive: Archive, reader: Reader, victims: Sequence[CaptureId]) -> None:

@@ -196,17 +196,16 @@ def is_only_head(archive: Archive, file: int, end: int) -> bool:
     return bool(begins) and head.find(begins, 1) < 0
 
 
-def rows_at_damage(archive: Archive) -> dict[int, dict[int, list[Lost]]]:
-    """By file and offset, what the index says of the places that were found damaged: before it forgets."""
-    noted = {offset for _, offset in archive.damage}
-    found: dict[int, dict[int, list[Lost]]] = {}
-    if noted:
+def rows_of_rotten(archive: Archive) -> dict[int, dict[int, list[Lost]]]:
+    """By file and offset, what the index says of the files that were found damaged: before it forgets."""
+    found: dict[int, dict[int, list[Lost]]] = {number: {} for number in frozenset(archive.rotten)}
+    if found:
         with suppress(ArchiveError):
             for key, value in archive.index.scan(CAPTURE, after(CAPTURE)):
                 place, _, arrival = decode_entry(value)
-                if place.offset in noted and (archive.files.path(place.file), place.offset) in archive.damage:
-                    of_file = found.setdefault(place.file, {})
-                    of_file.setdefault(place.offset, []).append(Lost(key=key[1:], arrival=arrival))
+                if place.file in found:
+                    lost = found[place.file].setdefault(place.offset, [])
+                    lost.append(Lost(key=key[1:], arrival=arrival))
     return found
 
 

@@ -148,6 +148,12 @@ def decode_member(
     raise MalformedRecordError("neither a gzip member nor a zstd frame")
 
 
+def check_members(data: bytes, dictionary: Dictionary | None = None) -> None:
+    """MalformedRecordError unless it is nothing but whole members."""
+    while data:
+        data = data[decode_member(data, dictionary=dictionary)[1] :]
+
+
 def first_bytes(data: bytes, count: int, dictionary: Dictionary | None = None) -> bytes:
     """The first bytes of the content of the member at the start of `data`. Fewer or none if it is not a member."""
     try:

@@ -41,7 +41,7 @@ from herodotus.store.engine import (
 )
 from herodotus.store.index import IndexBatch
 from herodotus.store.journal import settle_journals
-from herodotus.store.losses import Losses, is_only_head, leave_out, lost_in, rows_at_damage
+from herodotus.store.losses import Losses, is_only_head, leave_out, lost_in, rows_of_rotten
 from herodotus.store.notes import note_at, note_places
 from herodotus.store.quarantine import Lost
 from herodotus.store.resync import Search
@@ -79,7 +79,7 @@ def rebuild(archive: Archive) -> None:
         archive.log.end()
         archive.files.load()
         archive.quarantine.load()
-        _rebuild(archive, rows_at_damage(archive))
+        _rebuild(archive, rows_of_rotten(archive))
 
 
 def _prepare_folders(archive: Archive) -> bool:

@@ -10,22 +10,25 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from io import BytesIO
+from itertools import chain, islice, takewhile
 from typing import NamedTuple
 
 import zstandard
 
 from herodotus.core.captures import position_of
-from herodotus.core.cdxj import extent_of_line
+from herodotus.core.cdxj import extent_of_line, one_word, surt
 from herodotus.core.errors import ArchiveError, MalformedRecordError
 from herodotus.core.index_rows import (
     KEY_BYTES,
     IndexEntry,
     RowKind,
+    bucket_of,
     capture_key,
 )
 from herodotus.core.layout import CDXJ_BYTES_MAX, Compression
-from herodotus.core.warc import check_block, parse_date, split_record
+from herodotus.core.warc import WarcRecord, check_block, derive_record_id, parse_date, split_record
 from herodotus.store.disk import read_file
 from herodotus.store.engine import Archive
 from herodotus.store.members import GZIP_MAGIC, MEMBER_BYTES_MAX, Dictionary, decode_member
@@ -33,7 +36,8 @@ from herodotus.store.stored_records import PRIMARY, StoredCapture, companions_in
 
 _PIECE_BYTES = 512
 _NAMED_BYTES = 256 * 1024
-_CANDIDATES_MAX = 64
+_CANDIDATES_MAX = 256
+_BEGINS = re.compile(b"|".join(re.escape(codec.magic) for codec in Compression))
 _HEAD = re.compile(rb"WARC/1\.[01]\r\n((?:[-A-Za-z]+: [^\r\n]*\r\n)+)")
 _DIGITS = re.compile(r"[^ ]+ (\d{14}) (\{.*\})")
 
@@ -85,13 +89,17 @@ def salvaged(
         content = decoded_anyhow(data, dictionary=archive.files.dictionary(place.file))
         record, following = split_record(content, place.skip)
         check_block(record)
+        if record.kind not in PRIMARY:
+            return None  # its name rotted, and a reader would take it for a part of the capture before it
         rest = b"" if archive.files.catalogue[place.file].name.codec.shares_members else _behind(data)
         capture = StoredCapture(content, place, archive.files, (record, following), rest)
         if capture_key(capture.id) != key or capture.kind is not entry.kind:
             return None
         if entry.kind is RowKind.BODY and archive.digest_of(capture.body) != capture.id.digest:
             return None
-        return capture, whole_parts(capture)
+        # Up to the first that another capture may own: the head between them may be what rotted.
+        own, *beside = whole_parts(capture)
+        return capture, (own, *takewhile(partial(_belongs, record), beside))
     except (ArchiveError, MalformedRecordError, OSError, LookupError):
         return None
 
@@ -116,6 +124,12 @@ def whole_parts(capture: StoredCapture) -> tuple[bytes, ...]:
             length = following if following > 0 else len(rest)
         rest = rest[length:]
     return tuple(found)
+
+
+def _belongs(capture: WarcRecord, part: bytes) -> bool:
+    beside, _ = split_record(part)
+    is_named = beside.get("WARC-Concurrent-To") in (None, capture.record_id)
+    return is_named and beside.kind in ("request", "metadata") and beside.url == capture.url
 
 
 def _fits_its_digest(record: bytes) -> bool:
@@ -143,33 +157,39 @@ class Named(NamedTuple):
 
 
 def names_in(data: bytes, dictionary: Dictionary | None = None) -> list[Named]:
-    """Of all records whose heads can be decoded anyhow, in what was one or more members."""
-    starts, at = [0], data.find(GZIP_MAGIC, 1)
-    while at > 0 and len(starts) < _CANDIDATES_MAX:
-        starts.append(at)
-        at = data.find(GZIP_MAGIC, at + 1)
+    """Of all records in what was one or more members whose heads can be decoded and are surely as they were: in a whole
+    member, or with the id that follows from what they name."""
     found = []
-    for start in starts:
-        text = decoded_anyhow(data[start : start + MEMBER_BYTES_MAX], _NAMED_BYTES, dictionary)
-        found += [named for head in _HEAD.finditer(text) if (named := _named(head[1])) is not None]
+    for start in islice(chain((0,), (begin.start() for begin in _BEGINS.finditer(data, 1))), _CANDIDATES_MAX):
+        member = data[start : start + MEMBER_BYTES_MAX]
+        try:
+            text, is_whole = decode_member(member, dictionary=dictionary)[0], True
+        except MalformedRecordError:
+            text, is_whole = decoded_anyhow(member, _NAMED_BYTES, dictionary), False
+        found += [
+            named for head in _HEAD.finditer(text) if (named := _named(head[1], is_sure=is_whole)) is not None
+        ]
     return found
 
 
-def _named(head: bytes) -> Named | None:
+def _named(head: bytes, *, is_sure: bool) -> Named | None:
     lines = head.decode("utf-8", "surrogateescape").split("\r\n")
     fields = {name: value for name, _, value in (line.partition(": ") for line in lines)}
     url, digest = fields.get("WARC-Target-URI"), fields.get("Herodotus-Payload-Digest", "")
     if not url or url.startswith("urn:herodotus:"):
         return None
     try:
-        return Named(
-            url=url,
-            time_s=parse_date(fields.get("WARC-Date", "")),
-            digest=bytes.fromhex(digest.removeprefix("sha256:")),
-            is_capture=fields.get("WARC-Type") in PRIMARY,
+        time_s, sha256 = (
+            parse_date(fields.get("WARC-Date", "")),
+            bytes.fromhex(digest.removeprefix("sha256:")),
         )
     except (MalformedRecordError, ValueError):
         return None
+    if not is_sure and fields.get("WARC-Record-ID") != derive_record_id(
+        b"capture", url.encode("utf-8", "surrogateescape"), b"%d" % time_s, sha256
+    ):
+        return None
+    return Named(url, time_s, sha256, is_capture=fields.get("WARC-Type") in PRIMARY)
 
 
 def listed_at(archive: Archive, number: int, start: int, end: int) -> list[Named]:
@@ -184,7 +204,8 @@ def listed_at(archive: Archive, number: int, start: int, end: int) -> list[Named
             extent = extent_of_line(line)
             if extent is not None and start <= extent[0] < end:
                 found += _of_line(line)
-    return found
+    # A list may rot as well: what it says must agree with itself and with its segment.
+    return [one for one in found if bucket_of(position_of(one.url)) == located.name.bucket]
 
 
 def _of_line(line: str) -> Iterator[Named]:
@@ -194,4 +215,6 @@ def _of_line(line: str) -> Iterator[Named]:
     date = match[1]
     text = f"{date[:4]}-{date[4:6]}-{date[6:8]}T{date[8:10]}:{date[10:12]}:{date[12:]}Z"
     with suppress(ValueError, LookupError, MalformedRecordError):
-        yield Named(str(json.loads(match[2])["url"]), parse_date(text), b"", is_capture=True)
+        url = str(json.loads(match[2])["url"])
+        if one_word(surt(url)) == line.partition(" ")[0]:
+            yield Named(url, parse_date(text), b"", is_capture=True)

@@ -40,7 +40,7 @@ from herodotus.store.index import IndexBatch
 from herodotus.store.intake import is_compressed
 from herodotus.store.journal import is_decided, settle_journals, write_journal
 from herodotus.store.losses import Losses, settle
-from herodotus.store.members import Dictionary, decode_member
+from herodotus.store.members import Dictionary, check_members
 from herodotus.store.notes import SortedNotes
 from herodotus.store.salvage import salvaged, whole_parts
 from herodotus.store.segments import (
@@ -277,7 +277,7 @@ class _Merge:
         try:
             data = self._files.read(entry.place)
             if entry.place.file in self._archive.rotten:
-                decode_member(data, dictionary=self._files.dictionary(entry.place.file))
+                check_members(data, self._files.dictionary(entry.place.file))
         except (DamagedRecordError, MalformedRecordError, OSError):
             return None  # repacking will report the trouble
         return data
