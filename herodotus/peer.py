@@ -21,6 +21,7 @@ from dht.core.places import Standing
 from herodotus.copies.copies import Copies
 from herodotus.copies.departure import Leaving, LeavingPorts
 from herodotus.copies.doors import DoorRules, Doors, keeping, kept_quotas, size_of
+from herodotus.copies.failures import Failures
 from herodotus.copies.notices import NoticeBoard, NoticeParts
 from herodotus.copies.shared_state import Meter, View
 from herodotus.copies.shared_state import Parts as CopiesParts
@@ -139,6 +140,7 @@ class Peer:
             ring=lambda: self._membership.node,
             archive_opened=self._archive.wait_open,
             backlog=parts.home.copies,
+            failures=Failures(parts.home.failed_holders, world.unix_s),
         )
         self._notices = self._make_notices()
         self._exchange = self._make_exchange()

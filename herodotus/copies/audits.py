@@ -1,7 +1,9 @@
 """Do the others still have the bytes, and the same ones? Questions with a nonce, which digests alone cannot answer.
 
-Now and then a few members are drawn and one holder is asked for what it has of them. A peer that cannot prove what it
-confirmed is named; a content that we have not is fetched, and then both are kept: the day is disputed.
+Once a day this peer and each other holder prove to each other a hundred captures of what they share (`sampled_proofs`).
+Where the proofs differ, the other is asked for what it has of each of them. A peer that cannot prove what it confirmed
+is named, and asked again after an hour; the second time it does not count any more (`core.copies.holder_states`). A
+content that we have not is fetched, and then both are kept: the day is disputed.
 
 What of ours was found damaged, and which peer gives it to us again? Each look costs nothing until something is.
 
@@ -17,19 +19,20 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from herodotus.copies import wire
+from herodotus.copies import sampled_proofs, wire
 from herodotus.copies.fetch_queue import fetch
-from herodotus.copies.shared_state import Parts
+from herodotus.copies.full_proofs import ask_all
+from herodotus.copies.shared_state import SHOWN_KEY, Parts
 from herodotus.core.copies import PeerKey
+from herodotus.core.copies.holder_states import HolderState, Outcome
 from herodotus.core.errors import ArchiveError, MalformedError
-from herodotus.core.reconciliation import drawn_from, member_of, ranges_of
+from herodotus.core.reconciliation import Scope, member_of, ranges_of
 from herodotus.core.signatures import Proof
 from herodotus.peers.calls import CallError
 from herodotus.store import Holdings
 
 logger = logging.getLogger(__name__)
 
-SAMPLE = 16
 PAST_MAX = 32
 
 
@@ -82,54 +85,124 @@ def judge(members: list[bytes], ours: list[list[Proof]], theirs: list[list[Proof
 
 
 class Auditor:
+    """Asks each other holder once a day for a proof, and those that were doubted again after an hour."""
+
     def __init__(self, parts: Parts, *, every_s: float, on_doubt: Callable[[PeerKey], None]) -> None:
         """`on_doubt`: this peer's confirmation is wrong, and must be checked again."""
         self._parts = parts
         self._every_s = every_s
         self._on_doubt = on_doubt
-        self._doubted: set[PeerKey] = set()
+        self._lacked: set[PeerKey] = set()
+        """Those that said they lack something they had confirmed."""
+        self._fully: dict[PeerKey, bytes] = {}
+        """How far those that failed have proven all they share with us."""
         self.past: deque[Audited] = deque(maxlen=PAST_MAX)
         """Newest last."""
 
     async def run(self) -> None:
         while True:
-            await anyio.sleep(self._every_s * self._parts.random.uniform(0.5, 1.0))
             others = [peer for peer in self._parts.view.others() if self._parts.contact(peer) is not None]
-            if others:
-                await self._audit(self._parts.random.choice(others))
-
-    async def _audit(self, peer: PeerKey) -> None:
-        parts = self._parts
-        members = await self._draw(peer)
-        verdict = await audit(parts, peer, members)
-        if verdict is None:
-            return
-        self._doubted.intersection_update(parts.view.contacts)
-        self.past.append(Audited(peer=peer, at=parts.now(), asked=len(members), result=verdict.result))
-        if verdict.without:
-            # It may have dropped it while it was not a holder; if it claims the copy again, it lies.
-            if peer in self._doubted:
-                parts.suspects.note(peer, "has not what it confirmed")
-            self._doubted.add(peer)
-        else:
-            self._doubted.discard(peer)
-        if verdict.without or verdict.unproven:
-            self._on_doubt(peer)
-        if verdict.different:
+            wait_s = self._every_s / max(
+                4, 2 * len(others)
+            )  # at least twice as often as there are proofs a day
+            await anyio.sleep(wait_s * self._parts.random.uniform(0.5, 1.0))
             try:
-                await fetch(parts, peer, verdict.different)
+                await self.ask_next()
             except ArchiveError as error:
-                logger.warning("another peer's capture cannot be stored error=%s", error)
+                logger.warning("no proofs can be made error=%s", error)
 
-    async def _draw(self, peer: PeerKey) -> list[bytes]:
-        """Members that the peer said it has all contents of, from all over what we share with it."""
-        scope, random = ranges_of(self._parts.view.shared_with(peer)), self._parts.random
-        holdings = self._parts.holdings()
-        if not scope or holdings is None:
-            return []
-        found = await holdings.drawn([drawn_from(scope, random) for _ in range(SAMPLE)])
-        held = self._parts.ledger.is_held
-        return [member for member, keys in sorted(found.items()) if all(held(peer, key) for key in keys)]
+    async def ask_next(self) -> None:
+        """The one that has waited the longest, if anybody is due."""
+        parts, now = self._parts, self._parts.now()
+        due = [
+            (parts.states.due_at(peer, now), peer)
+            for peer in parts.view.others()
+            if parts.contact(peer) is not None
+        ]
+        due = [one for one in due if one[0] <= now]
+        if due:
+            first = min(due)[0]
+            await self.ask(parts.random.choice([peer for at, peer in due if at == first]))
+
+    async def ask(self, peer: PeerKey) -> Outcome | None:
+        """None where there is nothing to ask about."""
+        parts = self._parts
+        contact, scope = parts.contact(peer), ranges_of(parts.view.shared_with(peer))[: wire.SCOPE_RANGES_MAX]
+        if contact is None or not scope or parts.holdings() is None:
+            return None
+        members: list[bytes] = []
+        try:
+            if parts.states.state(peer, parts.now()) is HolderState.FAILED:
+                outcome = await self._ask_fully(peer, scope)
+            else:
+                outcome, members = await sampled_proofs.ask(parts, contact, scope)
+        except CallError:
+            outcome = Outcome.SILENT
+        except MalformedError:
+            parts.suspects.note(peer, "malformed answer")
+            outcome = Outcome.WRONG
+        if outcome is Outcome.WRONG and members:
+            outcome = await self._look_closer(peer, members)
+        self._note(peer, outcome, len(members))
+        return outcome
+
+    def _note(self, peer: PeerKey, outcome: Outcome, asked: int) -> None:
+        parts, now = self._parts, self._parts.now()
+        before = parts.states.state(peer, now)
+        parts.states.note(peer, outcome, now)
+        if outcome is not Outcome.SILENT:
+            parts.counts.audited += 1
+            self.past.append(Audited(peer=peer, at=now, asked=asked, result=outcome.value))
+        if outcome in (Outcome.LACKING, Outcome.WRONG):
+            parts.ledger.doubt(peer)
+        if outcome in (Outcome.LACKING, Outcome.WRONG, Outcome.OTHER_SET):
+            self._on_doubt(peer)
+        state = parts.states.state(peer, now)
+        if state is not before and HolderState.FAILED in (state, before):
+            logger.warning("holder proofs peer=%s state=%s", peer.hex()[:SHOWN_KEY], state.value)
+            self._fully.pop(peer, None)
+            parts.on_failed()
+
+    async def _look_closer(self, peer: PeerKey, members: list[bytes]) -> Outcome:
+        """What is it that differs? A day with other contents is no lie."""
+        lacks, distinct = False, sorted(set(members))  # where there is little, some were drawn twice
+        for at in range(0, len(distinct), wire.POLLED_MAX):
+            verdict = await audit(self._parts, peer, distinct[at : at + wire.POLLED_MAX])
+            if verdict is None:
+                return Outcome.SILENT
+            if verdict.unproven:
+                return Outcome.WRONG
+            lacks |= bool(verdict.without)
+            if verdict.different:
+                try:
+                    await fetch(self._parts, peer, verdict.different)
+                except ArchiveError as error:
+                    logger.warning("another peer's capture cannot be stored error=%s", error)
+        if not lacks:
+            self._lacked.discard(peer)
+            return Outcome.OTHER_SET
+        # It may have dropped it while it was not a holder; if it claims the copy again, it lies.
+        self._lacked.intersection_update(self._parts.view.contacts)
+        if peer in self._lacked:
+            self._parts.suspects.note(peer, "has not what it confirmed")
+            return Outcome.WRONG
+        self._lacked.add(peer)
+        return Outcome.LACKING
+
+    async def _ask_fully(self, peer: PeerKey, scope: Scope) -> Outcome:
+        """Who failed counts again once it proved all that both hold: as much a day as it answers."""
+        parts, holdings = self._parts, self._parts.opened()
+        begin = self._fully.get(peer, b"")
+        keys = [key for key in await holdings.keys(scope) if key > begin]
+        for at in range(0, len(keys), wire.PROVED_MAX):
+            some = keys[at : at + wire.PROVED_MAX]
+            found = await ask_all(parts, holdings, [peer], some, promise_s=1, on_doubt=self._on_doubt)
+            if peer in found.unproven:
+                if found.unproven[peer] is not Outcome.SILENT:
+                    self._fully.pop(peer, None)
+                return found.unproven[peer]
+            self._fully[peer] = some[-1]
+        return Outcome.FULLY_PROVEN
 
 
 async def audit(parts: Parts, peer: PeerKey, members: list[bytes]) -> AuditVerdict | None:
@@ -147,9 +220,8 @@ async def audit(parts: Parts, peer: PeerKey, members: list[bytes]) -> AuditVerdi
     except MalformedError:
         parts.suspects.note(peer, "malformed answer")
         return None
-    ours = await holdings.proofs(members, nonce)
+    ours = await holdings.proofs(members, nonce + peer + parts.view.me)
     verdict = judge(members, ours, theirs)
-    parts.counts.audited += 1
     if verdict.unproven:
         parts.suspects.note(peer, "cannot prove that it has the bytes")
     if verdict.without or verdict.unproven:

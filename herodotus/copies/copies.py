@@ -20,8 +20,9 @@ from pathlib import Path
 import anyio
 
 from dht import EventsLost, PeerChanged
-from dht.core.arcs import Arcs
+from dht.core.arcs import NONE, Arcs
 from herodotus.copies.audits import Auditor, Repairs
+from herodotus.copies.failures import Failures
 from herodotus.copies.fetch_queue import Puller
 from herodotus.copies.hand_over import HandedOver, give, hand_over, heirs
 from herodotus.copies.push_queue import Added, Backlog, Pusher
@@ -32,10 +33,11 @@ from herodotus.copies.shared_state import (
     Parts,
     WatchedRing,
 )
-from herodotus.copies.surplus import DIRECTORIES, LettingGo, ShareSurvey, foreign, survey
+from herodotus.copies.surplus import DIRECTORIES, LettingGo, ShareSurvey, counted, foreign, spares_of, survey
 from herodotus.core.captures import CaptureId
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
+from herodotus.core.copies.holder_states import HolderStates
 from herodotus.core.copies.places import is_short_of_places, places_told
 from herodotus.core.copies.schedule import Pace, Purpose, Task
 from herodotus.core.errors import ArchiveError
@@ -126,8 +128,10 @@ class Copies:
         ring: Callable[[], WatchedRing],
         archive_opened: Callable[[], Awaitable[object]],
         backlog: Path | None = None,
+        failures: Failures | None = None,
     ) -> None:
-        """`ring` is there only while the peer is open; `archive_opened` returns once `parts.holdings` gives some."""
+        """`ring` is there only while the peer is open; `archive_opened` returns once `parts.holdings` gives some.
+        Without `failures` a restart forgets who failed."""
         self.parts = parts
         self._settings = settings
         self._ring = ring
@@ -147,6 +151,9 @@ class Copies:
         self._arrivals = Arrivals(self.parts, self._pusher)
         self.parts.hear = self._arrivals.hear
         self._auditor = Auditor(self.parts, every_s=settings.audit_s, on_doubt=self._compare_again)
+        self.parts.states = HolderStates(every_s=settings.audit_s)
+        self.parts.on_failed = self._failed
+        self._failures = failures
         self._answers = CopyServices(self.parts, on_come=self._puller.poke)
         self._survey = ShareSurvey()
         self._letting_go = LettingGo(
@@ -169,6 +176,8 @@ class Copies:
 
     async def _work(self, tasks: anyio.abc.TaskGroup) -> None:
         await self._wait_for_archive()
+        if self._failures is not None:
+            self.parts.states.restore(self._failures.load(), self.parts.now())
         self._look(self._ring())
         self._pusher.resume()
         parts = (self._arrivals, self._rounds, self._auditor, self._puller, self._pusher)
@@ -215,6 +224,7 @@ class Copies:
         view.absent = seen.absent
         view.take(seen.table, seen.contacts, now)
         self.parts.ledger.keep_only(view.table.peers)
+        self.parts.states.keep_only(view.table.peers, now)
         self._plan()
 
     def _plan(self) -> None:
@@ -223,9 +233,16 @@ class Copies:
         scopes: dict[Task, Scope] = {
             (peer, Purpose.SHARED): ranges_of(view.shared_with(peer)) for peer in view.others()
         }
-        for peer in sorted({peer for group in self._survey.surplus for peer in group.holders}):
-            scopes[peer, Purpose.SURPLUS] = ranges_of(self._survey.surplus_of(peer))
+        extra = spares_of(view, self.parts.states.failed(self.parts.now()))
+        for peer in sorted({peer for group in self._survey.surplus for peer in group.holders} | set(extra)):
+            scopes[peer, Purpose.SURPLUS] = ranges_of(self._survey.surplus_of(peer) | extra.get(peer, NONE))
         self._rounds.plan(scopes)
+
+    def _failed(self) -> None:
+        """Others hold more, or less, for one that failed its proofs, or counts again."""
+        if self._failures is not None:
+            self._failures.save(self.parts.states.saved(self.parts.now()))
+        self._plan()
 
     def _compare_again(self, peer: PeerKey) -> None:
         self._rounds.hurry(peer)
@@ -287,7 +304,7 @@ class Copies:
         since = self.parts.now() - 2 * self._settings.compare_s - COMPARE_DEADLINE_S
         return self.parts.ledger.histogram(
             self.parts.view.me,
-            [*found.own, *found.surplus],
+            counted([*found.own, *found.surplus], self.parts.states.failed(self.parts.now())),
             found.counts,
             since,
             counts_declined=counts_declined,

@@ -14,6 +14,7 @@ from herodotus.copies import wire
 from herodotus.copies.shared_state import Parts
 from herodotus.core import reconciliation
 from herodotus.core.copies import PeerKey
+from herodotus.core.copies.holder_states import Outcome
 from herodotus.core.copies.possession import FullProof
 from herodotus.core.errors import MalformedError
 from herodotus.peers.calls import CallError, RefusedError
@@ -80,7 +81,7 @@ class Proven:
     """In order; what cannot be read here is not among them."""
     at: float
     """When the first question was asked."""
-    unproven: set[PeerKey] = field(default_factory=set)
+    unproven: dict[PeerKey, Outcome] = field(default_factory=dict)
     """The holders that did not prove it: one is enough for everything to stay."""
 
     @property
@@ -112,8 +113,10 @@ async def ask_all(
     question = wire.encode_prove(wire.FullQuestion(keys, nonce, int(promise_s)))
 
     async def ask(peer: PeerKey) -> None:
-        if not await _proves(parts, peer, question, own.by(prover=peer, asker=parts.view.me), on_doubt):
-            found.unproven.add(peer)
+        expected = own.by(prover=peer, asker=parts.view.me)
+        outcome = await _asked(parts, peer, question, expected, on_doubt)
+        if outcome is not Outcome.PROVEN:
+            found.unproven[peer] = outcome
 
     async with anyio.create_task_group() as tasks:
         for peer in holders:
@@ -121,26 +124,27 @@ async def ask_all(
     return found
 
 
-async def _proves(
+async def _asked(
     parts: Parts, peer: PeerKey, question: bytes, expected: bytes, on_doubt: Callable[[PeerKey], None]
-) -> bool:
+) -> Outcome:
     contact = parts.contact(peer)
     if contact is None:
-        return False
+        return Outcome.SILENT
     try:
         answer = wire.decode_full_answer(
             await parts.calls().call(contact, wire.PROVE, question, deadline_s=ANSWER_S)
         )
     except CallError:
-        return False
+        return Outcome.SILENT
     except MalformedError:
         parts.suspects.note(peer, "malformed answer")
-        return False
-    if answer.is_holder and answer.proof == expected:
-        return True
-    if answer.is_holder:
-        if not answer.missing:
-            parts.suspects.note(peer, "cannot prove that it has the bytes")
-        parts.ledger.doubt(peer)
-        on_doubt(peer)
-    return False
+        return Outcome.WRONG
+    if not answer.is_holder:
+        return Outcome.OTHER_SET
+    if answer.proof == expected:
+        return Outcome.PROVEN
+    if not answer.missing:
+        parts.suspects.note(peer, "cannot prove that it has the bytes")
+    parts.ledger.doubt(peer)
+    on_doubt(peer)
+    return Outcome.LACKING if answer.missing else Outcome.WRONG

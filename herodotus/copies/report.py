@@ -18,6 +18,8 @@ def holders_of(parts: Parts, met: Mapping[PeerKey, Met]) -> tuple[HolderStatus, 
             differences=0 if last is None else last.differences,
             bytes=0 if last is None else last.bytes,
             is_absent=peer in parts.view.absent,
+            proof=parts.states.state(peer, now).value,
+            proven_s_ago=None if (at := parts.states.proven_at(peer)) is None else int(now - at),
         )
         for peer in parts.view.others()
     )

@@ -10,6 +10,7 @@ from dht.core.arcs import Arcs
 from herodotus.copies import wire
 from herodotus.copies.fetch_queue import receive_all
 from herodotus.copies.full_proofs import FullProofService
+from herodotus.copies.sampled_proofs import SampledProofService
 from herodotus.copies.shared_state import COMPARING, Parts
 from herodotus.core import reconciliation
 from herodotus.core.copies import PeerKey
@@ -38,6 +39,7 @@ class CopyServices:
         self._on_come = on_come
         self._celled: set[PeerKey] = set()
         self._full_proofs = FullProofService(parts)
+        self._sampled = SampledProofService(parts)
 
     def services(self) -> Services:
         return Services(
@@ -50,6 +52,8 @@ class CopyServices:
                 wire.POLL: _guarded(self._poll),
                 wire.HAS: _guarded(self._has),
                 wire.PROVE: _guarded(self._full_proofs.prove),
+                wire.SAMPLE: _guarded(self._sampled.sample),
+                wire.REVEAL: _guarded(self._sampled.reveal),
             },
             streams={
                 wire.CELLS: _guarded_stream(self._cells_of),
@@ -174,9 +178,9 @@ class CopyServices:
                 yield frame
 
     async def _poll(self, sender: PeerKey, body: bytes) -> bytes:
-        del sender
         nonce, members = wire.decode_poll(body)
-        return wire.encode_proofs(await self._parts.opened().proofs(members, nonce))
+        question = nonce + self._parts.view.me + sender
+        return wire.encode_proofs(await self._parts.opened().proofs(members, question))
 
     async def _frames_of(self, member: bytes) -> list[bytes]:
         holdings, found = self._parts.opened(), list[bytes]()

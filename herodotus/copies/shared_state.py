@@ -25,6 +25,7 @@ from dht.core.holders import Table
 from herodotus.core import reconciliation
 from herodotus.core.captures import Deposit
 from herodotus.core.copies import PeerKey
+from herodotus.core.copies.holder_states import HolderStates
 from herodotus.core.copies.ledger import Group, HoldingLedger, Offers, Wanted, shared_with
 from herodotus.core.copies.possession import EachItsOwn, Standings
 from herodotus.core.doors import Declined, Passage, TurnedAway
@@ -291,6 +292,9 @@ class Parts:
     """Captures being stored that came from another peer: they are not pushed on from here."""
     unpacking: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while a parcel is unpacked and stored that is large inside."""
+    states: HolderStates = field(default_factory=HolderStates)
+    on_failed: Callable[[], None] = lambda: None
+    """A holder failed its proofs, or counts again."""
     standings: Callable[[], Standings] = EachItsOwn
     hear: Callable[[], None] = lambda: None
     """Takes notice of all that was stored until now."""

@@ -3,19 +3,20 @@ then."""
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from dht.core import ids
-from dht.core.arcs import Arcs
+from dht.core.arcs import NONE, Arcs
 from dht.core.holders import Table
 from dht.core.ids import KEY_BYTES, Key
 from herodotus.copies.full_proofs import ask_all
-from herodotus.copies.shared_state import Parts, View
+from herodotus.copies.shared_state import SLACK, Parts, View
 from herodotus.copies.wire import PROVED_MAX
 from herodotus.core.copies import PeerKey
-from herodotus.core.copies.ledger import Group, shared_with
-from herodotus.core.copies.possession import PROOF_USED_WITHIN_S, Allowance, Steadiness, are_trusted
+from herodotus.core.copies.holder_states import Outcome
+from herodotus.core.copies.ledger import Group, Steadiness, shared_with
+from herodotus.core.copies.possession import PROOF_USED_WITHIN_S, Allowance, are_trusted
 from herodotus.core.errors import ArchiveError
 from herodotus.core.reconciliation import Range, arcs_of, in_directory, ranges_of
 from herodotus.core.settings.sections import CopiesSettings
@@ -150,6 +151,9 @@ class LettingGo:
             proven = await ask_all(
                 parts, holdings, piece.holders, some, promise_s=settings.promise_s, on_doubt=self._on_doubt
             )
+            for peer, outcome in proven.unproven.items():
+                if outcome is Outcome.WRONG:
+                    parts.states.note(peer, outcome, parts.now())
             standing = _Standing(parts, self._stored, proven.at)
             if (
                 not proven.is_by_all
@@ -174,9 +178,30 @@ class LettingGo:
         parts, view, now = self._parts, self._parts.view, self._parts.now()
         if view.me in piece.holders or view.is_promised(piece.arcs, now):
             return False
+        if any(not parts.states.counts(peer, now) for peer in piece.holders):
+            return False
         if now - found.steadiness.since(piece.arcs) < self._settings.keep_s:
             return False
         return are_trusted(piece.holders, view.table.peers, parts.standings(), view.copies)
+
+
+def spares_of(view: View, failed: Collection[PeerKey]) -> dict[PeerKey, Arcs]:
+    """Who gets a copy more, and of what: the next peer takes the place of a holder that failed its proofs. The failed
+    one stays a holder for everybody else, so this only adds copies."""
+    found: dict[PeerKey, Arcs] = {}
+    for group in view.groups if failed else ():
+        if not any(peer in failed for peer in group.holders):
+            continue
+        for one in group.arcs:
+            for contact in view.table.of(one.end, SLACK)[view.copies :]:
+                if contact.peer != view.me and contact.peer not in failed:
+                    found[contact.peer] = found.get(contact.peer, NONE) | Arcs([one])
+    return found
+
+
+def counted(groups: Sequence[Group], failed: Collection[PeerKey]) -> list[Group]:
+    """The same with the holders that we count."""
+    return [one._replace(holders=tuple(peer for peer in one.holders if peer not in failed)) for one in groups]
 
 
 def farthest_first(view: View, pieces: Sequence[Group]) -> list[Group]:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from herodotus.core.copies.possession import FULL_PROOF_BYTES
+from herodotus.core.copies.sampling import COMMITMENT_BYTES, SAMPLED_PROOF_BYTES, SET_BYTES
 from herodotus.core.errors import MalformedError
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.reconciliation import (
@@ -36,10 +37,10 @@ LACKS, PUT, COME, TAKE, POLL = (
     "copies/1/put",
     "copies/1/come",
     "copies/1/take",
-    "copies/1/poll",
+    "copies/2/poll",
 )
 HAS = "copies/1/has"
-PROVE = "copies/1/prove"
+PROVE, SAMPLE, REVEAL = "copies/1/prove", "copies/1/sample", "copies/1/reveal"
 NONCE_BYTES = 16
 PROVED_MAX = 1_024
 """Captures in one full proof: of 100 kB each, a processor reads and hashes them in a second or two."""
@@ -64,14 +65,19 @@ UNWANTED = frozenset({DELETED, DECLINED})
 """It is not sent there again, and does not count as a copy there."""
 
 
+SCOPE_RANGES_MAX = RANGES_MAX + 256
 _Position = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 _Nonce = Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
 _End = Annotated[bytes, Meta(max_length=KEY_BYTES)]
 """Of a range: none is the end of the circle."""
 
 
+_ScopeRanges = Annotated[list[tuple[_Position, _End]], Meta(min_length=1, max_length=SCOPE_RANGES_MAX)]
+_SampledProof = Annotated[bytes, Meta(min_length=SAMPLED_PROOF_BYTES, max_length=SAMPLED_PROOF_BYTES)]
+
+
 class _Ranges(msgspec.Struct, kw_only=True, omit_defaults=True):
-    ranges: Annotated[list[tuple[_Position, _End]], Meta(min_length=1, max_length=RANGES_MAX + 256)]
+    ranges: _ScopeRanges
     nonce: Annotated[bytes, Meta(max_length=NONCE_BYTES)] = b""
     promise: bool = False
 
@@ -102,10 +108,21 @@ class FullAnswer(msgspec.Struct, kw_only=True):
     missing: Annotated[bytes, Meta(max_length=PROVED_MAX * CAPTURE_KEY_BYTES)] = b""
 
 
+class _Sample(msgspec.Struct, kw_only=True):
+    ranges: _ScopeRanges
+    digest: Annotated[bytes, Meta(min_length=SET_BYTES, max_length=SET_BYTES)]
+    commitment: Annotated[bytes, Meta(min_length=COMMITMENT_BYTES, max_length=COMMITMENT_BYTES)]
+
+
+class _Reveal(msgspec.Struct, kw_only=True):
+    nonce: _Nonce
+    proof: _SampledProof
+
+
 _Proofs = Annotated[list[Annotated[list[Proof], Meta(max_length=VERSIONS_MAX)]], Meta(max_length=POLLED_MAX)]
 
 _decode_ranges, _decode_poll, _decode_proofs = reader(_Ranges), reader(_Poll), reader(_Proofs)
-_decode_prove = reader(_Prove)
+_decode_prove, _decode_sample, _decode_reveal = reader(_Prove), reader(_Sample), reader(_Reveal)
 encode_full_answer, decode_full_answer = encode, reader(FullAnswer)
 encode_root, decode_root = encode, reader(RootAnswer)
 encode_proofs = encode
@@ -128,13 +145,17 @@ def encode_scope(scope: Scope, nonce: bytes = b"", *, wants_promise: bool = Fals
 def decode_scope(data: bytes) -> ScopeQuestion:
     """Ascending ranges that do not touch, none of them empty."""
     asked = _decode_ranges(data)
-    scope = tuple(Range(low, high or None) for low, high in asked.ranges)
+    return ScopeQuestion(_scope_of(asked.ranges), asked.nonce, asked.promise)
+
+
+def _scope_of(ranges: Sequence[tuple[bytes, bytes]]) -> Scope:
+    scope = tuple(Range(low, high or None) for low, high in ranges)
     for one in scope:
         if one.high is not None and (len(one.high) != KEY_BYTES or one.high <= one.low):
             raise MalformedError("a malformed range")
     if ranges_of(arcs_of(scope)) != scope:
         raise MalformedError("the ranges are not in order, or touch")
-    return ScopeQuestion(scope, asked.nonce, asked.promise)
+    return scope
 
 
 def _pieces(data: bytes, size: int, count_max: int) -> list[bytes]:
@@ -238,6 +259,45 @@ def decode_prove(data: bytes) -> FullQuestion:
     if any(one >= other for one, other in pairwise(keys)):
         raise MalformedError("the captures are not in order")
     return FullQuestion(keys, asked.nonce, asked.promise_s)
+
+
+class SampleQuestion(NamedTuple):
+    scope: Scope
+    digest: bytes
+    """Of all that the asker has of the scope."""
+    commitment: bytes
+
+
+def encode_sample(question: SampleQuestion) -> bytes:
+    ranges = [(one.low, one.high or b"") for one in question.scope]
+    return encode(_Sample(ranges=ranges, digest=question.digest, commitment=question.commitment))
+
+
+def decode_sample(data: bytes) -> SampleQuestion:
+    asked = _decode_sample(data)
+    return SampleQuestion(_scope_of(asked.ranges), asked.digest, asked.commitment)
+
+
+def decode_sample_answer(data: bytes) -> bytes:
+    """The other's nonce; nothing where it has another set of captures."""
+    if len(data) not in (0, NONCE_BYTES):
+        raise MalformedError("neither a nonce nor nothing")
+    return data
+
+
+def encode_reveal(nonce: bytes, proof: bytes) -> bytes:
+    return encode(_Reveal(nonce=nonce, proof=proof))
+
+
+def decode_reveal(data: bytes) -> tuple[bytes, bytes]:
+    found = _decode_reveal(data)
+    return found.nonce, found.proof
+
+
+def decode_sampled_proof(data: bytes) -> bytes:
+    if len(data) != SAMPLED_PROOF_BYTES:
+        raise MalformedError("no proof")
+    return data
 
 
 # -- frames: one member's parcels, and what stands for it where there are none ----------------------------

@@ -7,7 +7,7 @@ alarms.
 from collections.abc import Iterator
 
 from herodotus.core.notices import MUCH
-from herodotus.core.status import DoorStatus, PeerStatus, RingStatus, StoreStatus
+from herodotus.core.status import CopiesStatus, DoorStatus, PeerStatus, RingStatus, StoreStatus
 
 ALONE_S = 3_600
 """A peer that has known no other for so long will hardly find one by itself."""
@@ -30,13 +30,8 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
     yield from _of_the_files(store, copying.without_source)
     if crawl.problem is not None:
         yield f"The crawl: {crawl.problem}"
-    if copying.suspects:
-        first = ", ".join(sorted(copying.suspects)[:5])
-        yield f"{len(copying.suspects):,} peers broke a promise about copies: {first}"
-    yield from _doors(copying.doors)
+    yield from _copying_alarms(copying)
     yield from _alarms_of_removals(status)
-    if copying.done_in_s is None and copying.to_send + copying.to_fetch:
-        yield f"{copying.to_send + copying.to_fetch:,} copies wait to be moved, and nothing moves: check the line"
     if status.leaving.silent:
         yield f"{status.leaving.silent:,} peers that should take over what this peer holds do not take it now"
     yield from _crowds(status)
@@ -125,3 +120,18 @@ def _alarms_of_removals(status: PeerStatus) -> Iterator[str]:
             f"{declined:,} captures have fewer copies since other holders removed theirs, and nothing was removed here:"
             " see why with `herodotus notices`"
         )
+
+
+def _copying_alarms(copying: CopiesStatus) -> Iterator[str]:
+    if copying.suspects:
+        first = ", ".join(sorted(copying.suspects)[:5])
+        yield f"{len(copying.suspects):,} peers broke a promise about copies: {first}"
+    yield from _doors(copying.doors)
+    failed = [one.peer for one in copying.holders if one.proof == "failed"]
+    if failed:
+        yield (
+            f"{len(failed):,} holders failed proofs of what they hold: {', '.join(sorted(failed)[:5])}; what they hold"
+            " gets copies elsewhere until they prove all of it. If you know an operator, ask to have the disk checked"
+        )
+    if copying.done_in_s is None and copying.to_send + copying.to_fetch:
+        yield f"{copying.to_send + copying.to_fetch:,} copies wait to be moved, and nothing moves: check the line"

@@ -39,6 +39,8 @@ class Assumptions:
     repair_days: float = number(0.01, 10_000, "days").setting(60.0, "in which a node's copies are made again")
     stay_days: float = number(0.01, 1e6, "days").setting(360.0, "how long a node takes part")
     uptime: float = number(0.001, 1).setting(0.8, "share of the time that a node is up")
+    places: int = whole(1, 1_000_000_000).setting(300, "networks (IPv4 /24, IPv6 /48) that nodes are in")
+    spare_copies: int = whole(0, 16).setting(4, "copies beyond those, while there is room")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,11 @@ class Plan:
     lost_in_a_repair: float
     lost_in_a_year: float
     reachable: float
+    lost_sixth_of_places: float
+    """Of the captures, if a sixth of the places held, proved, and are gone at once."""
+    lost_sixth_with_spares: float
+    lost_third_of_places: float
+    lost_third_with_spares: float
 
 
 THESIS: MappingProxyType[str, float] = MappingProxyType(
@@ -150,7 +157,17 @@ def plan(given: Assumptions) -> Plan:
         lost_in_a_repair=lost,
         lost_in_a_year=-math.expm1(365 / given.stay_days * given.copies * math.log1p(-min(lost, 1 - 1e-15))),
         reachable=1 - (1 - given.uptime) ** given.copies,
+        lost_sixth_of_places=lost_with(given.places, 6, given.copies),
+        lost_sixth_with_spares=lost_with(given.places, 6, given.copies + given.spare_copies),
+        lost_third_of_places=lost_with(given.places, 3, given.copies),
+        lost_third_with_spares=lost_with(given.places, 3, given.copies + given.spare_copies),
     )
+
+
+def lost_with(places: int, share: int, copies: int) -> float:
+    """All copies of a capture are in b of P places, b being one in `share` of them: C(b, k) / C(P, k). No rule about
+    who may delete what changes that, only the number of copies does."""
+    return math.comb(places // share, copies) / math.comb(places, copies) if copies <= places else 0.0
 
 
 def _links_a_day(given: Assumptions) -> float:

@@ -25,7 +25,6 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import lru_cache
 from itertools import pairwise
-from random import Random
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from dht.core.arcs import BEFORE_ZERO, LAST, Arc, Arcs
@@ -205,13 +204,6 @@ def in_directory(number: int, size: int, within: Range) -> Range:
     ends = [] if number == (1 << 8 * size) - 1 else [(number + 1).to_bytes(size, "big") + rest]
     ends += [] if within.high is None else [within.high]
     return Range(max(number.to_bytes(size, "big") + rest, within.low), min(ends, default=None))
-
-
-def drawn_from(scope: Scope, random: Random) -> tuple[bytes, Range]:
-    """A position in one of the ranges, and which range that is."""
-    one = random.choice(scope)
-    high = POSITIONS if one.high is None else _number(one.high)
-    return random.randrange(_number(one.low), high).to_bytes(KEY_BYTES, "big"), one
 
 
 def _before(position: bytes) -> bytes:

@@ -91,5 +91,6 @@ class Proof(msgspec.Struct, kw_only=True, frozen=True, array_like=True):
     proof: Annotated[bytes, msgspec.Meta(min_length=PROOF_BYTES, max_length=PROOF_BYTES)]
 
 
-def prove(nonce: bytes, digest: bytes, body: bytes) -> bytes:
-    return hashlib.sha256(b"herodotus/poll/1" + nonce + digest + body).digest()[:PROOF_BYTES]
+def prove(question: bytes, digest: bytes, body: bytes) -> bytes:
+    """`question` is the asker's nonce, and whose answer to whom it is."""
+    return hashlib.sha256(b"herodotus/poll/2" + question + digest + body).digest()[:PROOF_BYTES]

@@ -228,18 +228,21 @@ class HolderStatus:
     is_absent: bool
     bytes: int = 0
     """Of the last comparison, both ways."""
+    proof: str = "unproven"
+    """`proven` (in the last week), `doubted` (a wrong proof, or none for a day), `failed` (twice: not counted here)."""
+    proven_s_ago: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditStatus:
-    """A holder was asked to prove that it has a capture."""
+    """A holder and this peer proved to each other that they have what was drawn."""
 
     peer: str
     s_ago: int
     asked: int
     result: str
-    """`proven`, `without` (it lacks a capture that it confirmed), `unproven` (its bytes differ), `different` (it also
-    has another content)."""
+    """`proven`, `fully proven` (all that both hold), `wrong`, `lacking` (it says so), `other set` (the two must compare
+    first)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

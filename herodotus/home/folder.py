@@ -134,6 +134,11 @@ class Home:
         return self.state / "copies"
 
     @property
+    def failed_holders(self) -> Path:
+        """Which holders failed their proofs."""
+        return self.state / "failed-holders.json"
+
+    @property
     def mark(self) -> Path:
         """Says that this is a home, of which format and which network."""
         return self.state / "home.json"

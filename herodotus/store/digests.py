@@ -7,6 +7,8 @@ captures that the index still knows.
 
 from collections.abc import Iterator
 
+from cachetools import LRUCache
+
 from herodotus.core.index_rows import (
     CAPTURE,
     DIGEST,
@@ -28,12 +30,15 @@ _FAMILIES = CAPTURE + TOMBSTONE
 _OF_BEFORE = (b"s", b"e")
 """Families of earlier releases: sketches of the members, and the changes since each sketch was written."""
 _DELETED_AT_ONCE = 10_000
+COUNTS_MAX = 1 << 16
+"""Directories, some 150 bytes each: all that there are."""
 
 
 class DirectoryDigests:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._is_clean = bytearray(TOPS)
+        self._counts: LRUCache[bytes, int] = LRUCache(COUNTS_MAX)
         self.changes = 0
         """While this is the same, so is every digest."""
 
@@ -112,6 +117,17 @@ class DirectoryDigests:
         for member in self.members(key_from, key_to):
             members.setdefault(directory_of(member), []).append(member)
         return {directory: leaf_digest(of_one) for directory, of_one in members.items()}
+
+    def count(self, key_from: bytes, key_to: bytes | None, digest: bytes) -> int:
+        """URLs on a day that have captures in a directory, or in part of one, of this digest. As long as the digest is
+        the same, so is the number, and nothing is read."""
+        known = self._counts.get(digest)
+        if known is None:
+            members = list(self.members(key_from, key_to))
+            known = sum(member[-1:] == CAPTURE for member in members)
+            if leaf_digest(members) == digest:  # else something came in between
+                self._counts[digest] = known
+        return known
 
     def members(self, key_from: bytes, key_to: bytes | None) -> Iterator[bytes]:
         """The members of an arc, captures before tombstones."""

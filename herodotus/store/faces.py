@@ -29,6 +29,8 @@ Sign = Callable[[Deposit], Deposit]
 """Gives the very same deposit where somebody vouches for it already."""
 TakePayload = Callable[[bytes, bytes], None]
 """Takes a capture's SHA-256 and its payload, in the thread that reads it."""
+TakeDraw = Callable[[int, bytes, bytes], None]
+"""The same with the number of the place that it was drawn from."""
 OnStored = Callable[[Sequence[CaptureId]], None]
 """Called with captures that have just become durable, in the thread that committed them: it must be quick."""
 
@@ -147,10 +149,6 @@ class Holdings(Protocol):
         """Of their captures."""
         ...
 
-    async def drawn(self, places: Sequence[tuple[bytes, Stretch]]) -> dict[bytes, list[bytes]]:
-        """The first member from each position on, or else of its stretch, with the keys of its captures."""
-        ...
-
     async def lacking(self, members: Sequence[bytes]) -> list[bytes]:
         """The members without a capture here. A member deleted for good is not lacking."""
         ...
@@ -173,8 +171,18 @@ class Holdings(Protocol):
         """The keys of a member's captures that were deleted for good."""
         ...
 
-    async def proofs(self, members: Sequence[bytes], nonce: bytes) -> list[list[Proof]]:
+    async def proofs(self, members: Sequence[bytes], question: bytes) -> list[list[Proof]]:
         """Of each content of each member that can be read."""
+        ...
+
+    async def tallies(self, low: bytes, high: bytes | None) -> list[tuple[bytes, bytes | None, int]]:
+        """The directories of 16 bits in a stretch, from where to where, and of how many URLs on a day there are
+        captures."""
+        ...
+
+    async def draw(self, places: Sequence[tuple[bytes, bytes | None, int]], take: TakeDraw) -> list[bytes]:
+        """Read all contents of certain members: from each stretch the one of a number. Gives the members; empty where
+        there is none, or its contents cannot be read."""
         ...
 
     async def payloads(self, keys: Sequence[bytes], take: TakePayload) -> list[bytes]:

@@ -12,6 +12,7 @@ body, is assembled. No parcel is trusted: `unpacked` checks every digest.
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -33,13 +34,13 @@ from herodotus.core.index_rows import (
     payload_key,
     stretch,
 )
-from herodotus.core.reconciliation import keys_of_member, member_of
+from herodotus.core.reconciliation import Range, in_directory, keys_of_member, member_of
 from herodotus.core.removals import Removals, Subject
 from herodotus.core.signatures import VERSIONS_MAX, Proof, prove
 from herodotus.core.warc import WarcRecord, check_block, split_records
 from herodotus.store.deletion import move_bodies
 from herodotus.store.engine import Archive
-from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, Taken, TakePayload
+from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, TakeDraw, Taken, TakePayload
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
 from herodotus.store.losses import Losses, release
@@ -52,6 +53,8 @@ from herodotus.store.stored_records import PRIMARY
 DROPPED_AT_ONCE = 1_000
 """Captures that go under one lock: others wait a tenth of a second at most."""
 COMPANIONS_MAX = 256
+DRAWN_AT_ONCE = 8
+"""Each may wait for a disk to turn, and readers wait for all of them."""
 
 
 def members_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
@@ -71,12 +74,6 @@ def keys_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
 def keys_beside_others(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
     """Of the captures that are not their URL's only one of a day, without their family."""
     return [key for member in archive.directories.several(low, high) for key in keys_of(archive, member)]
-
-
-def member_after(archive: Archive, position: bytes, high: bytes | None) -> bytes | None:
-    """The first member with a capture from a position on."""
-    found = next(archive.index.scan(*stretch(CAPTURE, position, high)), None)
-    return None if found is None else member_of(found[0])
 
 
 def has_member(archive: Archive, member: bytes) -> bool:
@@ -292,9 +289,6 @@ class ArchiveHoldings:
     async def keys_of(self, members: Sequence[bytes]) -> set[bytes]:
         return await self._read(lambda archive: {key for one in members for key in keys_of(archive, one)})
 
-    async def drawn(self, places: Sequence[tuple[bytes, Stretch]]) -> dict[bytes, list[bytes]]:
-        return await self._read(lambda archive: _drawn(archive, places))
-
     async def lacking(self, members: Sequence[bytes]) -> list[bytes]:
         return await self._read(lambda archive: [one for one in members if not has_member(archive, one)])
 
@@ -324,8 +318,25 @@ class ArchiveHoldings:
     async def buried(self, member: bytes) -> list[bytes]:
         return await self._read(lambda archive: buried(archive, member))
 
-    async def proofs(self, members: Sequence[bytes], nonce: bytes) -> list[list[Proof]]:
-        return await self._read(lambda archive: [_proofs(archive, one, nonce) for one in members])
+    async def proofs(self, members: Sequence[bytes], question: bytes) -> list[list[Proof]]:
+        return await self._read(lambda archive: [_proofs(archive, one, question) for one in members])
+
+    async def tallies(self, low: bytes, high: bytes | None) -> list[tuple[bytes, bytes | None, int]]:
+        digests = await self.digests(low, high)
+        within, found = Range(low, high), list[tuple[bytes, bytes | None, int]]()
+        for directory in sorted(digests):
+            part, digest = in_directory(directory, 2, within), digests[directory]
+            count = await self._store.workers.work(
+                partial(self._archive.directories.count, *part, digest), UPKEEP
+            )
+            found.append((*part, count))
+        return found
+
+    async def draw(self, places: Sequence[tuple[bytes, bytes | None, int]], take: TakeDraw) -> list[bytes]:
+        found: list[bytes] = []
+        for at in range(0, len(places), DRAWN_AT_ONCE):
+            found += await self._read(partial(_draw, at, places[at : at + DRAWN_AT_ONCE], take))
+        return found
 
     async def payloads(self, keys: Sequence[bytes], take: TakePayload) -> list[bytes]:
         return await self._read(lambda archive: _payloads(archive, keys, take))
@@ -363,15 +374,6 @@ def digests_of(archive: Archive, low: bytes, high: bytes | None) -> dict[int, by
         return archive.directories.digests(low, high)
 
 
-def _drawn(archive: Archive, places: Sequence[tuple[bytes, Stretch]]) -> dict[bytes, list[bytes]]:
-    found: dict[bytes, list[bytes]] = {}
-    for position, (low, high) in places:
-        member = member_after(archive, position, high) or member_after(archive, low, high)
-        if member is not None:
-            found[member] = keys_of(archive, member)
-    return found
-
-
 def _held(archive: Archive, key: bytes) -> Held:
     if archive.is_deleted(CAPTURE + key):
         return Held.DELETED
@@ -396,6 +398,19 @@ def _proofs(archive: Archive, member: bytes, nonce: bytes) -> list[Proof]:
         if capture is not None and len(found) < VERSIONS_MAX:
             proof = prove(nonce, capture.id.digest, capture.body)
             found.append(Proof(time_s=capture.time_s, digest=capture.id.digest, proof=proof))
+    return found
+
+
+def _draw(
+    first: int, places: Sequence[tuple[bytes, bytes | None, int]], take: TakeDraw, archive: Archive
+) -> list[bytes]:
+    found: list[bytes] = []
+    for number, (low, high, rank) in enumerate(places, first):
+        captures = (one for one in archive.directories.members(low, high) if one[-1:] == CAPTURE)
+        member = next(islice(captures, rank, None), b"")
+        keys = keys_of(archive, member)[:VERSIONS_MAX] if member else []
+        is_whole = not _payloads(archive, keys, partial(take, number))
+        found.append(member if is_whole else b"")
     return found
 
 

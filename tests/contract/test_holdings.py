@@ -101,15 +101,41 @@ async def test_equal_captures_have_equal_digests(opened: Opened) -> None:
     assert directory == int.from_bytes(deposits[3].key[:2], "big")
 
 
-async def test_what_was_drawn_is_the_next_member_or_the_first_of_the_stretch(opened: Opened) -> None:
+async def test_what_is_drawn_is_read_with_all_its_contents_and_what_is_not_there_is_said(
+    opened: Opened,
+) -> None:
     store, holdings = opened
-    deposits = sorted((page(f"{URL}{number}", NOW_S) for number in range(4)), key=lambda one: one.key)
-    for deposit in deposits:
+    first = page(URL, NOW_S, b"first")
+    later = page(URL, NOW_S + 60, b"second that day")
+    for deposit in (first, later):
         await store.store(deposit)
-    last = deposits[-1].key[:12]
-    behind = (int.from_bytes(last, "big") + 1).to_bytes(12, "big")
-    drawn = await holdings.drawn([(deposits[2].key[:12], ALL), (behind, ALL)])
-    assert drawn == {member(deposits[index]): [key_of(deposits[index].id)] for index in (2, 0)}
+    ((low, high, count),) = await holdings.tallies(*ALL)
+    assert count == 1  # URLs on a day
+    assert low[:2] == first.key[:2]
+    taken: list[tuple[int, bytes, bytes]] = []
+    drawn = await holdings.draw(
+        [(low, high, 0), (low, high, 1)],
+        lambda number, digest, payload: taken.append((number, digest, payload)),
+    )
+    assert drawn == [member(first), b""]
+    assert taken == [(0, one.capture.sha256, one.capture.body) for one in (first, later)]
+    await store.delete([first.id])
+    ((_, _, count),) = await holdings.tallies(*ALL)
+    assert count == 1
+    await store.delete([later.id])
+    ((_, _, count),) = await holdings.tallies(*ALL)
+    assert count == 0  # what is buried is compared, and not drawn
+
+
+async def test_payloads_are_read_in_order_and_the_missing_named(opened: Opened) -> None:
+    store, holdings = opened
+    deposit, nowhere = page(URL, NOW_S, b"body"), page(f"{URL}nowhere", NOW_S)
+    await store.store(deposit)
+    taken: list[tuple[bytes, bytes]] = []
+    keys = [key_of(nowhere.id), key_of(deposit.id)]
+    missing = await holdings.payloads(keys, lambda digest, payload: taken.append((digest, payload)))
+    assert missing == keys[:1]
+    assert taken == [(deposit.capture.sha256, b"body")]
 
 
 async def test_a_parcel_is_taken_in_elsewhere_as_the_same_capture(opened: Opened) -> None:

@@ -227,6 +227,29 @@ def _parts(group: Group) -> list[Arcs]:
     return [Arcs([arc]) for arc in group.arcs]
 
 
+class Steadiness:
+    """Since when does each stretch have the holders that it has? A deletion waits until they were the same for a day:
+    keys that come, promise and go within an hour never have a say in it."""
+
+    def __init__(self) -> None:
+        self._since: dict[Arcs, tuple[Sequence[PeerKey], float]] = {}
+
+    def see(self, stretches: Mapping[Arcs, Sequence[PeerKey]], now: float) -> None:
+        """All stretches that matter now, with their holders; others are forgotten."""
+        before = self._since
+        self._since = {
+            stretch: known
+            if (known := before.get(stretch)) is not None and known[0] == holders
+            else (holders, now)
+            for stretch, holders in stretches.items()
+        }
+
+    def since(self, stretch: Arcs) -> float:
+        """Never, where it was not seen yet."""
+        known = self._since.get(stretch)
+        return float("inf") if known is None else known[1]
+
+
 WANTED_MAX = 200_000
 """Members, some 300 bytes each. The next comparison finds the rest again."""
 

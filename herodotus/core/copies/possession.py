@@ -12,11 +12,10 @@ of them; what a peer hands out is the outer hash, from which nobody finds the in
 
 import hashlib
 from collections import deque
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from dht.core.arcs import Arcs
 from herodotus.core.copies import PeerKey
 
 _INNER, _OUTER = b"herodotus/full-proof/1", b"herodotus/proof/1"
@@ -135,26 +134,3 @@ class Allowance:
     def spend(self, count: int, now: float) -> None:
         if count:
             self._gone.append((now, count))
-
-
-class Steadiness:
-    """Since when does each stretch have the holders that it has? A deletion waits until they were the same for a day:
-    keys that come, promise and go within an hour never have a say in it."""
-
-    def __init__(self) -> None:
-        self._since: dict[Arcs, tuple[Sequence[PeerKey], float]] = {}
-
-    def see(self, stretches: Mapping[Arcs, Sequence[PeerKey]], now: float) -> None:
-        """All stretches that matter now, with their holders; others are forgotten."""
-        before = self._since
-        self._since = {
-            stretch: known
-            if (known := before.get(stretch)) is not None and known[0] == holders
-            else (holders, now)
-            for stretch, holders in stretches.items()
-        }
-
-    def since(self, stretch: Arcs) -> float:
-        """Never, where it was not seen yet."""
-        known = self._since.get(stretch)
-        return float("inf") if known is None else known[1]

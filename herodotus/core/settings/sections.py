@@ -184,7 +184,8 @@ class CopiesSettings:
         "how long the holders of a surplus copy must promise to keep theirs before it is deleted here",
     )
     audit_s: float = seconds(1, 604_800).setting(
-        3_600.0, "how often the peer asks another holder for proof of a copy"
+        86_400.0,
+        "how often this peer and each other holder prove to each other that they have what both hold",
     )
     quota_mb: float = number(0, 1e6, "MB").setting(
         16.0,

@@ -57,7 +57,10 @@ def _copying_lines(copying: _Facts) -> list[str]:
         when = f"compared {_number(ago):,} s ago" if isinstance(ago, int) else "not compared yet"
         found = f"{_number(holder.get('differences')):,} differences, {_number(holder.get('bytes')):,} bytes"
         away = ", absent" if holder.get("is_absent") is True else ""
-        lines.append(_line("  holder", f"{holder.get('peer')}  {when}: {found}{away}"))
+        proven = holder.get("proven_s_ago")
+        proof = f", {holder.get('proof')}" if holder.get("proof") else ""
+        proof += f" {_number(proven):,} s ago" if isinstance(proven, int) and proof == ", proven" else ""
+        lines.append(_line("  holder", f"{holder.get('peer')}  {when}: {found}{away}{proof}"))
     lines += [
         _line("  audit", f"{audit.get('peer')}  {audit.get('result')}, {_number(audit.get('s_ago')):,} s ago")
         for audit in _dicts(copying.get("audits"))[:AUDITS_SHOWN]

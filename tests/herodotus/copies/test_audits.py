@@ -25,13 +25,14 @@ from tests.herodotus.store.memory_store import AtOnce, MemoryStore
 
 pytestmark = pytest.mark.anyio
 PEER = Contact.at(PeerKey(b"\x05" * 32), Address(host=bytes((10, 0, 0, 5)), port=4484), 0, 0, "ip")
+ME = bytes(32)
 URL = "http://example.org/"
 NONCE = b"n" * 16
 OURS = page(URL, NOW_S, b"one body")
 MEMBER = member_of(capture_key(OURS.id))
 
 
-async def proofs(*deposits: Deposit, nonce: bytes = NONCE) -> list[Proof]:
+async def proofs(*deposits: Deposit, nonce: bytes = NONCE + PEER.peer + ME) -> list[Proof]:
     """Of a peer that has just these."""
     kept = MemoryStore(lambda: float(NOW_S))
     store(kept.archive, *deposits)
@@ -64,7 +65,12 @@ async def test_who_kept_the_digests_and_dropped_the_bytes_is_found_out() -> None
 
 async def test_a_proof_of_yesterday_proves_nothing_today() -> None:
     """Else one could keep it instead of the page."""
-    assert await found(await proofs(OURS, nonce=b"y" * 16)) == "unproven"
+    assert await found(await proofs(OURS, nonce=b"y" * 16 + PEER.peer + ME)) == "unproven"
+
+
+async def test_another_holders_proof_proves_nothing() -> None:
+    """One that keeps nothing would pass the question on."""
+    assert await found(await proofs(OURS, nonce=NONCE + b"\x06" * 32 + ME)) == "unproven"
 
 
 async def test_another_content_of_that_day_is_no_lie_but_news() -> None:
@@ -76,11 +82,11 @@ def test_of_what_we_have_no_more_nothing_is_asked() -> None:
     assert judge([MEMBER], [[]], [[]]).result == "proven"
 
 
-def a_peer(calls: Services | None = None, *held: Deposit) -> Parts:
+def a_peer(calls: Services | None = None, *held: Deposit, me: bytes = ME) -> Parts:
     kept = MemoryStore(lambda: float(NOW_S))
     store(kept.archive, *held)
     return Parts(
-        view=View(me=bytes(32), table=Table((), Rule(6)), contacts={PEER.peer: PEER}),
+        view=View(me=me, table=Table((), Rule(6)), contacts={PEER.peer: PEER}),
         holdings=lambda: ArchiveHoldings(kept),
         calls=lambda: Straight(calls or Services()),
         workers=AtOnce(),
@@ -92,7 +98,7 @@ def a_peer(calls: Services | None = None, *held: Deposit) -> Parts:
 @pytest.mark.parametrize("is_honest", [True, False])
 async def test_the_word_of_who_has_not_what_it_confirmed_counts_no_more(is_honest: bool) -> None:
     """Else our own copies would go on the strength of it."""
-    other = a_peer(None, *([OURS] if is_honest else []))
+    other = a_peer(None, *([OURS] if is_honest else []), me=PEER.peer)
     mine = a_peer(CopyServices(other, on_come=lambda: None).services(), OURS)
     key = capture_key(OURS.id)[1:]
     mine.ledger.confirm(mine.ledger.begin(PEER.peer, WHOLE, 0.0), (), is_promise=True, is_exact=True)

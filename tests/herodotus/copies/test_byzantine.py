@@ -20,6 +20,8 @@ def altering(_: random.Random) -> Tamper:
     def tamper(service: str, answer: bytes) -> bytes:
         if service == wire.TAKE and len(answer) > 100:
             return answer[:60] + bytes((answer[60] ^ 1,)) + answer[61:]
+        if service == wire.REVEAL:
+            return bytes(len(answer))
         if service != wire.POLL:
             return answer
         proofs = wire.decode_proofs(answer, count_of(answer))
@@ -37,6 +39,8 @@ def withholding(_: random.Random) -> Tamper:
 
     def tamper(service: str, answer: bytes) -> bytes:
         if service == wire.PUT:
+            return bytes(len(answer))
+        if service == wire.REVEAL:
             return bytes(len(answer))
         if service == wire.POLL:
             return wire.encode_proofs([[]] * count_of(answer))

@@ -9,6 +9,7 @@ import pytest
 from herodotus.copies import wire
 from herodotus.core.copies.ledger import PROMISE_KEPT_S, Group, HoldingLedger
 from tests.herodotus.copies.storm import CaptureLostError, storm
+from tests.herodotus.copies.test_byzantine import withholding
 from tests.herodotus.copies.world import Net, deposit, in_world, ring_of
 from tests.herodotus.deposits import delete_url
 from tests.herodotus.store.making import NOW_S
@@ -147,16 +148,9 @@ def test_liars_lose_nothing_and_are_named() -> None:
             return answer[:60] + bytes((answer[60] ^ 1,)) + answer[61:]
         return answer
 
-    def withholding(service: str, answer: bytes) -> bytes:
-        if service == wire.TAKE:
-            return b""
-        if service == wire.PUT:
-            return bytes(len(answer))
-        return wire.encode_proofs([[]] * wire.POLLED_MAX) if service == wire.POLL else answer
-
     async def play(net: Net) -> None:
         await ring_of(net, *[None] * 12)
-        liars = {2: changing, 9: withholding}
+        liars = {2: changing, 9: withholding(net.random)}
         for number, tamper in liars.items():
             net.peers[number].tamper = tamper
         keys = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(30)}

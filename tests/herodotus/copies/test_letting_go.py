@@ -21,8 +21,9 @@ from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts, View
 from herodotus.copies.surplus import DEED_S, LettingGo, ShareSurvey, farthest_first
 from herodotus.core.captures import Deposit
-from herodotus.core.copies.ledger import Group
-from herodotus.core.copies.possession import PROOF_USED_WITHIN_S, EachItsOwn, Room, Steadiness
+from herodotus.core.copies.holder_states import Outcome
+from herodotus.core.copies.ledger import Group, Steadiness
+from herodotus.core.copies.possession import PROOF_USED_WITHIN_S, EachItsOwn, Room
 from herodotus.core.index_rows import CAPTURE, after, capture_key, decode_entry
 from herodotus.core.reconciliation import Range, arcs_of, ranges_of
 from herodotus.core.settings.sections import CopiesSettings
@@ -296,6 +297,12 @@ async def test_a_holder_that_is_not_of_age_lets_nothing_go(scene: Scene) -> None
     assert await scene.let_go() == 0
 
 
+@pytest.mark.parametrize("outcome", [Outcome.WRONG, Outcome.LACKING])
+async def test_a_holder_that_failed_a_daily_proof_lets_nothing_go(scene: Scene, outcome: Outcome) -> None:
+    scene.parts.states.note(OTHERS[3], outcome, scene.now)
+    assert await scene.let_go() == (3 if outcome is Outcome.LACKING else 0)
+
+
 async def test_holders_that_changed_within_the_day_let_nothing_go(scene: Scene) -> None:
     """Though our own share is what it was for long."""
     former = scene.group
@@ -316,8 +323,15 @@ async def test_holders_that_changed_within_the_day_let_nothing_go(scene: Scene) 
 
 def forgets(scene: Scene, peer: bytes, key: bytes) -> None:
     """Its index still has the capture's row; the bytes are gone."""
-    archive = scene.holders[peer].store.archive
-    entry = archive.index.get(CAPTURE + key)
+    blank(scene.holders[peer].store.archive, CAPTURE + key)
+
+
+def forgets_bytes(store: MemoryStore, deposit: Deposit) -> None:
+    blank(store.archive, capture_key(deposit.id))
+
+
+def blank(archive: Archive, key: bytes) -> None:
+    entry = archive.index.get(key)
     assert entry is not None
     place = decode_entry(entry).place
     disk = archive.files.disk(0)
@@ -390,7 +404,8 @@ async def test_a_proof_that_was_made_before_the_question_proves_nothing(scene: S
     assert await scene.let_go() == 0
     assert not earlier
     scene.standings.veterans.update(OTHERS)
-    scene.holders[OTHERS[1]].tamper = lambda question, answer: b""  # so that it is asked twice
+    no_holder = wire.encode_full_answer(wire.FullAnswer(is_holder=False))
+    scene.holders[OTHERS[1]].tamper = lambda question, answer: no_holder  # so that all are asked twice
     assert await scene.let_go() == 0
     scene.holders[OTHERS[1]].tamper = lambda question, answer: answer
     scene.promise()

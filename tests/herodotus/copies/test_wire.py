@@ -132,6 +132,26 @@ def test_full_proofs() -> None:
     assert proof.by(prover=b"\x01" * 32, asker=b"\x02" * 32).hex() == found
 
 
+def test_samples() -> None:
+    question = wire.SampleQuestion(SCOPE, b"d" * 16, b"c" * 16)
+    data = bytes.fromhex(
+        "83 a672616e676573 92 92 c40c 100000000000000000000000 c40c 800000000000000000000000"
+        "92 c40c f00000000000000000000000 c400"
+        "a6646967657374 c410" + "64" * 16 + "aa636f6d6d69746d656e74 c410" + "63" * 16
+    )
+    assert wire.encode_sample(question) == data
+    assert wire.decode_sample(data) == question
+    data = bytes.fromhex("82 a56e6f6e6365 c410" + "6e" * 16 + "a570726f6f66 c420" + "70" * 32)
+    assert wire.encode_reveal(NONCE, b"p" * 32) == data
+    assert wire.decode_reveal(data) == (NONCE, b"p" * 32)
+    for answer in (b"", NONCE):
+        assert wire.decode_sample_answer(answer) == answer
+    with pytest.raises(MalformedError):
+        wire.decode_sample_answer(b"n" * 15)
+    with pytest.raises(MalformedError):
+        wire.decode_sampled_proof(b"p" * 31)
+
+
 @pytest.mark.parametrize("keys", [[], PROVED[::-1], PROVED[:1] * 2])
 def test_captures_to_prove_that_are_none_or_in_no_order_are_refused(keys: list[bytes]) -> None:
     with pytest.raises(MalformedError):
@@ -162,6 +182,10 @@ def test_a_text_that_is_no_utf_8_is_malformed(body: str) -> None:
         lambda data: wire.decode_proofs(data, 1),
         wire.decode_prove,
         wire.decode_full_answer,
+        wire.decode_sample,
+        wire.decode_sample_answer,
+        wire.decode_reveal,
+        wire.decode_sampled_proof,
         wire.split_frames,
     ],
 )

@@ -47,7 +47,7 @@ SETTINGS = CopiesSettings(
     full_share=0.0,
     let_go_share=1.0,
     promise_s=1_800.0,
-    audit_s=300.0,
+    audit_s=1_500.0,
 )
 Tamper = Callable[[str, bytes], bytes]
 """What a lying peer makes of what it should have answered."""

@@ -11,6 +11,7 @@ from herodotus.core.status import (
     CopiesStatus,
     CrawlStatus,
     DoorStatus,
+    HolderStatus,
     LeavingStatus,
     NoticesStatus,
     PeerStatus,
@@ -63,6 +64,18 @@ def test_a_peer_that_is_well_raises_none() -> None:
         (
             replace(STATUS, copying=CopiesStatus(doors=DoorStatus(clock="ahead"))),
             "clock seems to be ahead: set it; until then this peer's captures are refused",
+        ),
+        (
+            replace(
+                STATUS,
+                copying=CopiesStatus(
+                    holders=(
+                        HolderStatus(peer="a", compared_s_ago=1, differences=0, is_absent=False, proof="failed"),
+                        HolderStatus(peer="b", compared_s_ago=1, differences=0, is_absent=False, proof="doubted"),
+                    )
+                ),
+            ),
+            "1 holders failed proofs of what they hold: a;",
         ),
         (replace(STATUS, copying=CopiesStatus(to_send=4, to_fetch=3, done_in_s=None)), "7 copies wait to be moved"),
         (replace(STATUS, readers=ReadersStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections to the portal"),

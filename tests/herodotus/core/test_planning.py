@@ -36,6 +36,19 @@ def test_without_a_number_of_nodes_it_takes_those_that_it_needs() -> None:
     assert found.nodes == found.nodes_at_least == math.ceil(found.stored_bytes_with_copies / 100e9)
 
 
+def test_what_a_share_of_the_places_takes_along_depends_on_the_number_of_copies_alone() -> None:
+    """C(50, 6) / C(300, 6) and so on, of a million."""
+    found = plan(Assumptions(places=300, copies=6, spare_copies=4))
+    shares = (
+        found.lost_sixth_of_places,
+        found.lost_sixth_with_spares,
+        found.lost_third_of_places,
+        found.lost_third_with_spares,
+    )
+    assert [round(share * 1e6, 3) for share in shares] == [16.504, 0.007, 1238.081, 12.379]
+    assert plan(Assumptions(places=5)).lost_third_of_places == 0.0  # nobody alone has six places of five
+
+
 def test_extremes_stay_numbers() -> None:
     found = plan(
         replace(Assumptions(), stay_days=0.01, repair_days=10_000.0, months=0.0, changed=0.0, added=0.0)
@@ -49,6 +62,7 @@ def test_the_command_prints_both_and_where_the_thesis_slips() -> None:
     assert shown.code == 0, shown.err
     assert "nodes at least            12,655         12,810" in shown.out
     assert "99.9936 %" in shown.out
+    assert "lost sixth of places      16.5 in 1e6" in shown.out
     changed = called("plan", "--pages", "1e6", "--nodes", "0", "--json").json
     assert changed["plan"]["nodes"] == changed["plan"]["nodes_at_least"]
     assert "thesis" not in changed

@@ -18,7 +18,9 @@ COPYING = CopiesStatus(
     repaired=6,
     disputed=7,
     holders=(
-        HolderStatus(peer="ab12", compared_s_ago=7_300, differences=8, bytes=9_100, is_absent=False),
+        HolderStatus(
+            peer="ab12", compared_s_ago=7_300, differences=8, bytes=9_100, is_absent=False, proof="doubted"
+        ),
         HolderStatus(peer="cd34", compared_s_ago=None, differences=0, is_absent=True),
     ),
     audits=(AuditStatus(peer="ab12", s_ago=60, asked=16, result="unproven"),),
@@ -46,7 +48,7 @@ def test_the_status_page_has_a_part_about_copies() -> None:
         "<dd>47: 23 agree, 17 differ, 6 change</dd>",
         "<dd>9a 15 of 19</dd>",
         "&lt;ef&gt;: malformed answer (2)",
-        "<td>2 h 1 min ago</td><td>8</td><td>9.1 kB</td>",
+        "<td>2 h 1 min ago</td><td>8</td><td>9.1 kB</td><td>doubted</td>",
         "<td>absent</td><td>–</td>",
     ):
         assert shown in text
@@ -78,7 +80,15 @@ def test_a_terminal_shows_holders_audits_and_suspects() -> None:
         "too_few": 12,
         "holders": [
             {"peer": "ab12", "compared_s_ago": 7_300, "differences": 8, "bytes": 9_100, "is_absent": False},
-            {"peer": "cd34", "compared_s_ago": None, "differences": 0, "bytes": 0, "is_absent": True},
+            {
+                "peer": "cd34",
+                "compared_s_ago": None,
+                "differences": 0,
+                "bytes": 0,
+                "is_absent": True,
+                "proof": "proven",
+                "proven_s_ago": 3_600,
+            },
         ],
         "audits": [{"peer": "ab12", "s_ago": 60, "asked": 16, "result": "unproven"}],
         "cross_fetches": {"made": 41, "peers": {"9a": {"agreed": 3, "differed": 15}}},
@@ -92,7 +102,7 @@ def test_a_terminal_shows_holders_audits_and_suspects() -> None:
     assert status_lines({"copying": copying})[-9:] == [
         "copying      too_few 12",
         "  holder     ab12  compared 7,300 s ago: 8 differences, 9,100 bytes",
-        "  holder     cd34  not compared yet: 0 differences, 0 bytes, absent",
+        "  holder     cd34  not compared yet: 0 differences, 0 bytes, absent, proven 3,600 s ago",
         "  audit      ab12  unproven, 60 s ago",
         "  checked    9a  15 differ, 3 agree",
         "  came in    crawled 9  late healed 1",

@@ -13,6 +13,8 @@ from herodotus.operate.cli.printing import print_text
 from herodotus.operate.cli.status_text import table_lines
 
 _SHARES = frozenset({"lost_in_a_repair", "lost_in_a_year", "reachable"})
+_MILLION = ("lost_sixth_", "lost_third_")
+"""Counted in a million captures: as shares they are too small to read."""
 
 
 def _assumption_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,6 +61,8 @@ def plan_command(frame: CommandFrame, /, **given: float | None) -> None:
 def _shown(name: str, value: float) -> str:
     if name in _SHARES:
         return f"{100 * value:.4g} %" if value < 0.5 else f"{100 * value:.6g} %"
+    if name.startswith(_MILLION):
+        return f"{value * 1e6:,.4g} in 1e6" if value >= 1e-6 else f"{value * 1e6:.2g} in 1e6"
     unit = "bit/s" if name.endswith("bit_s") else "B" if "bytes" in name else ""
     if not unit:
         return f"{value:,.0f}"
