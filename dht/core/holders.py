@@ -256,11 +256,11 @@ class Table:
     def learned(self, peer: PeerKey) -> Arcs:
         """What a member that is not yet of age stores without counting."""
         standing = self.standings.get(peer)
-        if standing is None or standing.is_of_age:
+        if self._line is None or standing is None or standing.is_of_age:
             return Arcs()
         return Arcs(
             self.arc(stretch)
-            for stretch in self._stretches()
+            for stretch in self._line.may_learn(peer)
             if any(one.peer == peer for one in self.learners(self._positions[stretch]))
         )
 

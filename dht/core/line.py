@@ -213,6 +213,28 @@ class Line:
             found.setdefault(contact.peer, contact)
         return list(found.values())[len(holders) :]
 
+    def may_learn(self, peer: PeerKey) -> list[int]:
+        """The stretches from each position of a young member back to where others are enough; where a gap is filled or
+        members give way, all.
+        """
+        if not self.is_enough(0, NOBODY):
+            return self._stretches_between(0, len(self._all))
+        found: set[int] = set()
+        for contact in self._young:
+            if contact.peer == peer:
+                begin, ahead = bisect_left(self._positions, contact.position), Ahead(self._rule)
+                seat = begin
+                while not ahead.is_enough:
+                    seat -= 1
+                    ahead.add(self._met[seat])
+                after = bisect_right(self._all_positions, self._positions[seat])
+                last = bisect_left(self._all_positions, contact.position) + 1
+                if seat < 0:  # across zero
+                    found.update(self._stretches_between(after, len(self._all)))
+                    after = 0
+                found.update(self._stretches_between(after, last))
+        return sorted(found)
+
     # --- back from a member
 
     def is_enough(self, slack: int, missed: Collection[PeerKey]) -> bool:
@@ -284,11 +306,15 @@ class Line:
             return
         all_ = self._all_positions
         last, after = bisect_left(all_, end), bisect_right(all_, begin)
-        ranges = [(after, last + 1)] if seat else [(after, len(all_)), (0, last + 1)]
-        for low, high in ranges:
-            for place in range(low, high):
-                if place == 0 or all_[place - 1] != all_[place]:
-                    yield place
+        if not seat:
+            yield from self._stretches_between(after, len(all_))
+            after = 0
+        yield from self._stretches_between(after, last + 1)
+
+    def _stretches_between(self, low: int, high: int) -> list[int]:
+        """Without those that a second member at one position would begin."""
+        all_ = self._all_positions
+        return [place for place in range(low, high) if place == 0 or all_[place - 1] != all_[place]]
 
 
 def _seats_from(seat: int, count: int) -> Iterator[int]:

@@ -80,16 +80,17 @@ class View:
     def take(self, table: Table, contacts: Mapping[ids.PeerKey, Contact], now: float) -> None:
         """A new look at the ring."""
         me = ids.PeerKey(self.me)
-        share = table.arcs(me).coarse()
+        learned = table.learned(me)
+        share = (table.arcs(me) | learned).coarse()
         if share != self.share:
             self.changed_at = now
         self.version += not table.is_like(self.table)
         self.table, self.contacts = table, contacts
         self.groups = [Group(holders, arcs.coarse()) for holders, arcs in table.groups(me).items()]
-        self.share, self.wide_share = (
-            share,
-            table.arcs(me, SLACK if table.rule.is_plain else SLACK_BY_PLACE).coarse(),
-        )
+        # What we learn while we are young is compared with its holders as if we were one of them.
+        self.groups += self.groups_in(learned) if learned else ()
+        slack = SLACK if table.rule.is_plain else SLACK_BY_PLACE
+        self.share, self.wide_share = share, (table.arcs(me, slack) | learned).coarse()
 
     def holders(self, position: bytes) -> tuple[PeerKey, ...]:
         """Of a capture or a member, by its position, with which its key begins."""

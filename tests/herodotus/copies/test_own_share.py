@@ -1,8 +1,11 @@
 """Is a promise kept as long as it was given, whatever else is promised meanwhile?"""
 
+from dht.core import ids
 from dht.core.arcs import Arcs
 from dht.core.holders import Table
 from dht.core.placement import Rule
+from dht.core.places import PlaceRules, standing_at
+from dht.core.records import Address, Contact
 from herodotus.copies.shared_state import PROMISED_MAX, PROMISES_MAX, View
 from herodotus.core.reconciliation import Range, arcs_of
 
@@ -53,3 +56,29 @@ def test_promises_to_more_peers_than_there_can_be_are_not_given() -> None:
     assert not mine.promise(A, part(1), until=200)
     mine.end_promises(100)
     assert mine.promise(A, part(1), until=200)
+
+
+def test_a_young_peer_keeps_what_it_learns_and_is_no_holder() -> None:
+    members = [
+        Contact(
+            peer=ids.PeerKey(bytes((number,)) * 32),
+            address=Address(host=bytes((10 + number, 1, 1, 1)), port=4484),
+            slot=0,
+            index=0,
+            position=ids.Key(bytes((10 * number,)) + bytes(19)),
+        )
+        for number in range(1, 21)
+    ]
+    rule, me = Rule(3, PlaceRules()), members[9].peer
+    grown = {one.peer: standing_at(one.peer, one.address.host, rule.places) for one in members}
+    table = Table(members, rule, standings={**grown, me: grown[me]._replace(is_of_age=False)})
+    mine = View(me=me, table=Table((), rule))
+    mine.take(table, {one.peer: one for one in members}, 0.0)
+    key = members[8].position
+    assert mine.may_hold(key[:12])
+    assert arcs_of([Range(key[:12], members[9].position[:12])]) <= mine.share
+    assert me not in mine.holders(key[:12])
+    assert mine.others() == sorted(members[place].peer for place in (7, 8, 10, 11, 12))
+    of_age = View(me=me, table=Table((), rule))
+    of_age.take(Table(members, rule, standings=grown), {}, 0.0)
+    assert me in of_age.holders(key[:12])
