@@ -365,6 +365,41 @@ def test_a_peer_holds_what_the_missed_held_however_many_of_them_stand_before_it(
     assert KEYS[5] in table.arcs(peer(4))
 
 
+def by_hand(places: str, young: str = "", copies: int = 6) -> Table:
+    """Members in the order of the circle: each letter is a place, capitals are in one area."""
+    members = [member(number, 3 * number) for number in range(1, len(places) + 1)]
+    standings = {
+        peer(number): Standing(
+            place.encode(), b"one" if place.isupper() else place.encode(), str(number) not in young
+        )
+        for number, place in enumerate(places, start=1)
+    }
+    return Table(members, Rule(copies, PlaceRules()), standings=standings)
+
+
+def test_of_a_place_there_is_one_holder_and_of_an_area_a_third() -> None:
+    assert names(by_hand("aabcdeefg").of(KEYS[0])) == [1, 3, 4, 5, 6, 8]
+    assert names(by_hand("ABCDefghi").of(KEYS[0])) == [1, 2, 5, 6, 7, 8]
+    assert names(by_hand("ABCDefghi").of(KEYS[0], slack=2)) == [1, 2, 5, 6, 7, 8, 3, 9]
+
+
+def test_a_gap_is_filled_in_order() -> None:
+    """New places of any area; young members in new places; members of age; young ones."""
+    table = by_hand("aaBBCDbd", young="28")
+    assert names(table.of(KEYS[0])) == [1, 3, 5, 7, 6, 8]
+    assert names(table.of(KEYS[0], slack=2)) == [1, 3, 5, 7, 6, 8, 4, 2]
+    assert table.places_of(peer(number) for number in (1, 3, 5, 7, 6, 8, 4)) == 6
+
+
+def test_the_young_learn_before_the_last_holder() -> None:
+    table = by_hand("abcdefgh", young="248", copies=3)
+    assert names(table.of(KEYS[0])) == [1, 3, 5]
+    assert names(table.learners(KEYS[0])) == [2, 4]
+    assert KEYS[0] in table.learned(peer(4))
+    assert KEYS[15] not in table.learned(peer(4))
+    assert not table.learned(peer(1))
+
+
 def test_the_young_fill_a_gap_wherever_they_sit() -> None:
     """Members of age give way beyond their reach; that is no reason to make one copy of two."""
     members = [*(member(1, point) for point in range(7)), member(2, 0)]
