@@ -193,6 +193,10 @@ class Peer:
         )
         self._portal = world.serve(http, self._handlers, Front(lambda: shelf.stamp, world.unix_s))
 
+    @property
+    def _network(self) -> bytes:
+        return self._parts.charter.network_id()[:8]
+
     def _own_saves(self) -> HomeSaves | None:
         """Where the network's charter lets readers ask for pages."""
         charter, settings = self._parts.charter, self._parts.settings
@@ -237,6 +241,7 @@ class Peer:
                 DoorRules(
                     wall_s=self._world.unix_s,
                     spreads_imports=self._parts.charter.imports_spread,
+                    network=self._network,
                     steward_key=lambda host: key_of_subject(subject_of(host)),
                     quotas=self._quotas,
                     standings=self._standings,
@@ -320,6 +325,8 @@ class Peer:
             ring=lambda: self._membership.node,
             calls=lambda: self._call_port.calls,
             may_visit_private=order.allow_private_addresses,
+            network=self._network,
+            sign=self._parts.key.sign,
             opted_out=order.opted_out,
         )
         return RingSteward(steward, HostSteward(policy))
@@ -338,6 +345,7 @@ class Peer:
                 drain_s=parts.settings.lifecycle.drain_s,
                 within=lambda fetcher: BudgetedFetcher(fetcher, self._budget),
                 closed_s=lambda: self._budget.closed_s(Spending.CRAWL),
+                window_of=self._steward.window_of,
             )
         )
 

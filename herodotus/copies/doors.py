@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+from cachetools import FIFOCache
 
-from crawler.core.errors import MalformedUrlError
 from crawler.core.urls import host_of, target_of
 from dht.core import ids
 from dht.core.places import Standing
 from herodotus.copies import wire
 from herodotus.copies.shared_state import SHOWN_KEY, Parts
-from herodotus.core.captures import Deposit
+from herodotus.core.captures import CaptureId, Deposit
 from herodotus.core.copies import PeerKey
 from herodotus.core.doors import (
     DECLINED_S,
@@ -42,6 +42,7 @@ from herodotus.core.errors import FileSyntaxError, MalformedError, StorageFailur
 from herodotus.core.index_rows import KEY_BYTES as POSITION_BYTES
 from herodotus.core.index_rows import capture_key
 from herodotus.core.reconciliation import member_of
+from herodotus.core.signatures import WINDOW, SignedWindow, is_signed_window, window_of_field
 from herodotus.core.status import DoorStatus
 from herodotus.home.state_files import read_state_file, write_state_file
 from herodotus.peers.calls import CallError
@@ -57,6 +58,11 @@ ASK_S: Final = 10.0
 GATHER_S: Final = 0.02
 """Captures of one parcel's neighbours are asked about together."""
 PLACES_NEEDED: Final = 2
+URL_SLASHES_MIN: Final = 3
+STEWARD_RANK_MAX: Final = 2
+"""The steward is the owner of its key; two members may have come before it since, or left."""
+WINDOWS_MAX: Final = 8_192
+"""Whose captures are counted, some 15 each: 10 MB."""
 STANDINGS_S: Final = 60.0
 """Ages change once a day, and a table of 20,000 members takes half a millisecond to copy."""
 SAVE_EVERY_S: Final = 60.0
@@ -71,8 +77,10 @@ class DoorRules:
 
     wall_s: Callable[[], float]
     spreads_imports: bool
+    network: bytes
+    """The first bytes of the charter's hash."""
     steward_key: Callable[[str], ids.Key]
-    """The key whose owner fetches a host's robots.txt."""
+    """The key whose owner is a host's steward: it signs windows, and fetches robots.txt."""
     quotas: Quotas
     standings: Callable[[], Mapping[ids.PeerKey, Standing]]
     """How each member counts."""
@@ -103,6 +111,7 @@ class Doors:
         self._by_sender: dict[PeerKey, Counter[TurnedAway]] = {}
         self._waiting: list[_Question] = []
         self._is_asking = False
+        self._by_window: FIFOCache[bytes, set[CaptureId]] = FIFOCache(WINDOWS_MAX)
         self._standings: Mapping[ids.PeerKey, Standing] = {}
         self._looked_at = float("-inf")
         self._is_young = False
@@ -148,9 +157,12 @@ class Doors:
             self._clocks.came_ahead(self._place_of(parts, sender), parts.now())
             return TurnedAway.AHEAD
         stated = passage_in(deposit)
-        if stated.first is not Door.BROUGHT_IN and self._is_fetcher(parts, deposit, signer):
+        if stated.first is not Door.BROUGHT_IN and self._is_permitted(parts, deposit, signer):
             door = crawled_at(time_s, now_s)
-            return Passage(stated.first, is_healed=True) if door is None else Passage(door)
+            if door is None and self._stand_two(parts, deposit, signer):
+                return Passage(stated.first, is_healed=True)
+            if door is not None and self._is_fetcher(parts, deposit, signer):
+                return Passage(door)
         is_elsewhere = await self._is_held_elsewhere(parts, deposit, sender)
         if is_elsewhere:
             return Passage(stated.first, is_healed=True)
@@ -204,6 +216,36 @@ class Doors:
             return True
         host = _host_of_robots(deposit.capture.url)
         return bool(host) and table.rank(self._rules.steward_key(host), peer, SLACK) is not None
+
+    def _is_permitted(self, parts: Parts, deposit: Deposit, signer: PeerKey) -> bool:
+        """Did the host's steward sign a window for this signer, at this time, and for no fewer captures than came?"""
+        url, rules = deposit.capture.url, self._rules
+        window = _window_in(deposit)
+        host = _host_of(url)
+        if window is None or not host or not window.covers(deposit.capture.time_s):
+            return False
+        rank = parts.view.table.rank(rules.steward_key(host), ids.PeerKey(window.steward), SLACK)
+        if rank is None or rank > STEWARD_RANK_MAX or not self._is_of_age(parts, window.steward):
+            return False
+        if not is_signed_window(window, rules.network, signer, f"host:{host}"):
+            return False
+        came = self._by_window.setdefault(window.signature, set())
+        if deposit.id not in came and len(came) >= window.count:
+            return False
+        came.add(deposit.id)
+        return True
+
+    def _stand_two(self, parts: Parts, deposit: Deposit, signer: PeerKey) -> bool:
+        """A steward may sign any past for itself: of days long gone two places must tell. Where there are no more
+        places than copies, whoever was there first may have been all there was."""
+        window = _window_in(deposit)
+        assert window is not None, "it permits the capture"
+        places = {
+            self._place_of(parts, peer) for peer in parts.view.table.peers if self._is_of_age(parts, peer)
+        }
+        if len(places) <= parts.view.copies:
+            return True
+        return self._place_of(parts, window.steward) != self._place_of(parts, signer)
 
     # -- the second holder --------------------------------------------------------------------------------
 
@@ -368,9 +410,21 @@ def _told(known: Counter[TurnedAway]) -> str:
     return ", ".join(f"{why.value} ({number})" for why, number in known.most_common())
 
 
+def _window_in(deposit: Deposit) -> SignedWindow | None:
+    return window_of_field(next((value for name, value in deposit.extra if name == WINDOW), None))
+
+
 def _host_of_robots(url: str) -> str:
-    """ "" for any other document."""
+    """Nothing for any other document."""
+    host = _host_of(url)
+    return host if host and target_of(url) == "/robots.txt" else ""
+
+
+def _host_of(url: str) -> str:
+    """Nothing where it is none of the web."""
+    if not url.startswith(("http://", "https://")) or url.count("/") < URL_SLASHES_MIN:
+        return ""
     try:
-        return host_of(url) if target_of(url) == "/robots.txt" else ""
-    except (MalformedUrlError, ValueError):
+        return host_of(url)
+    except ValueError:
         return ""

@@ -3,12 +3,16 @@
 The signature goes with the record, in a field of its own, wherever it is copied. A copy with changed bytes no longer
 matches it. It says which peer is responsible, not that the page really looked so.
 
+Who permitted the fetch? The steward of the host signs the window that it grants. A capture names it, in a field of its
+own, so any peer can see later who permitted whom to ask that host, and when.
+
 How does a holder show that it has the bytes of a content, and not only its digest?
 
 The asker draws a nonce; the proof is a hash over it, the digest and the body. A peer without the body cannot make it,
 and a proof for one nonce says nothing about the next.
 """
 
+import base64
 import hashlib
 from dataclasses import replace
 from typing import Annotated
@@ -76,6 +80,79 @@ def signer_of(deposit: Deposit) -> bytes | None:
     except (InvalidSignature, ValueError):
         return None
     return signer
+
+
+WINDOW = "Herodotus-Window"
+_WINDOW_FORMAT = 1
+WINDOW_SLACK_S = 600.0
+"""Clocks of the steward, the fetcher and the reader of a window differ by less."""
+_Key32 = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+_Signature = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+ADDRESSES_MAX = 16
+
+
+class SignedWindow(msgspec.Struct, frozen=True, array_like=True):
+    """Times are those of the steward's clock: granted at a second since 1970, from so many milliseconds later on, for
+    so long. The fetcher, the host and the network are known from where it is found."""
+
+    steward: _Key32
+    number: _Count
+    granted_s: _Count
+    starts_ms: _Count
+    lasts_ms: _Count
+    count: _Count
+    addresses: Annotated[
+        list[Annotated[str, msgspec.Meta(max_length=64)]], msgspec.Meta(max_length=ADDRESSES_MAX)
+    ]
+    """Those that the fetches may go to; none: not said."""
+    signature: _Signature = bytes(_SIGNATURE_BYTES)
+
+    def covers(self, time_s: float) -> bool:
+        starts_s = self.granted_s + self.starts_ms / 1000
+        return starts_s - WINDOW_SLACK_S <= time_s <= starts_s + self.lasts_ms / 1000 + WINDOW_SLACK_S
+
+
+_encode_window = msgspec.msgpack.Encoder().encode
+_decode_window = msgspec.msgpack.Decoder(SignedWindow).decode
+
+
+def window_statement(window: SignedWindow, network: bytes, asker: bytes, subject: str) -> bytes:
+    """The bytes that a steward signs (docs/protocol/leases.md)."""
+    told = (
+        window.number,
+        window.granted_s,
+        window.starts_ms,
+        window.lasts_ms,
+        window.count,
+        window.addresses,
+    )
+    return _encode_window((_WINDOW_FORMAT, network, window.steward, asker, subject, *told))
+
+
+def is_signed_window(window: SignedWindow, network: bytes, asker: bytes, subject: str) -> bool:
+    try:
+        steward = Ed25519PublicKey.from_public_bytes(window.steward)
+        steward.verify(window.signature, window_statement(window, network, asker, subject))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def window_field(window: SignedWindow) -> tuple[str, str]:
+    packed = base64.b64encode(_encode_window(window)).decode("ascii")
+    return WINDOW, f"{_VERSION} {packed}"
+
+
+def window_of_field(value: str | None) -> SignedWindow | None:
+    """None when there is none, or it cannot be read."""
+    version, _, packed = (value or "").partition(" ")
+    if version != _VERSION:
+        return None
+    try:
+        return _decode_window(base64.b64decode(packed, validate=True))
+    except (ValueError, msgspec.DecodeError):
+        return None
 
 
 PROOF_BYTES = 20

@@ -33,6 +33,8 @@ from herodotus.crawl.gear import (
     FetcherWrapper,
     StewardMaker,
     WebWorld,
+    WindowOf,
+    no_window,
     open_gear,
 )
 from herodotus.home.durable import write_durably
@@ -98,6 +100,7 @@ class DailyParts:
     """Keeps to the rate that was offered."""
     closed_s: Callable[[], float] = lambda: 0.0
     """How long the budget forbids crawling."""
+    window_of: WindowOf = no_window
 
 
 class DailyCrawl:
@@ -307,6 +310,7 @@ class DailyCrawl:
             wall_clock=parts.wall_clock,
             within=parts.within,
             door=Door.CRAWLED,
+            window_of=parts.window_of,
         ) as gear:
             self._gear = gear
             try:

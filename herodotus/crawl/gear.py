@@ -41,11 +41,20 @@ from herodotus.core.charter import Charter
 from herodotus.core.doors import Door, Passage, field_of
 from herodotus.core.errors import SettingError
 from herodotus.core.settings.sections import Settings
+from herodotus.core.signatures import SignedWindow, window_field
 from herodotus.store import Store
 
 ROBOT = "Herodotus"
 LOOKOUT_CONNECTIONS = 16
 PUBLIC_POLITENESS = PolitenessPolicy()
+
+
+WindowOf = Callable[[str, float], SignedWindow | None]
+"""Of a URL that was fetched at a time."""
+
+
+def no_window(_url: str, _time_s: float) -> None:
+    """Nobody else permits anything."""
 
 
 class ArchiveSink:
@@ -58,8 +67,11 @@ class ArchiveSink:
         wall_clock: Callable[[], float],
         rules: UrlRules = STANDARD,
         door: Door = Door.UNKNOWN,
+        window_of: WindowOf = no_window,
     ) -> None:
-        """`door`: by which its captures come into the network; a crawl without one does not say."""
+        """`door`: by which its captures come into the network; a crawl without one does not say. `window_of`: under
+        which a URL was fetched."""
+        self._window_of = window_of
         self._store = store
         self._extra = () if door is Door.UNKNOWN else (field_of(Passage(door)),)
         self._wall_clock = wall_clock
@@ -67,7 +79,9 @@ class ArchiveSink:
 
     async def store(self, capture: Capture) -> None:
         if capture.outcome is FetchOutcome.STORED:
-            await self._store.store(Deposit(capture=capture, extra=self._extra))
+            window = self._window_of(capture.url, capture.requested_at)
+            extra = self._extra if window is None else (*self._extra, window_field(window))
+            await self._store.store(Deposit(capture=capture, extra=extra))
         else:
             visit = Visit(url=capture.url, time_s=int(capture.requested_at), status=capture.status)
             await self._store.note_visits([visit])
@@ -201,6 +215,7 @@ async def open_gear(
     wall_clock: Callable[[], float],
     within: FetcherWrapper = lambda fetcher: fetcher,
     door: Door = Door.UNKNOWN,
+    window_of: WindowOf = no_window,
 ) -> AsyncIterator[CrawlGear]:
     """`within` puts a budget around what is fetched; what stewards ask for, robots.txt, is little and must come."""
     frontier = Frontier(
@@ -219,7 +234,9 @@ async def open_gear(
             allow_private_addresses=order.allow_private_addresses,
         )
         async with world.fetcher(fetch, order.rules, wall_clock) as fetcher:
-            sink = ArchiveSink(store, wall_clock=wall_clock, rules=order.rules, door=door)
+            sink = ArchiveSink(
+                store, wall_clock=wall_clock, rules=order.rules, door=door, window_of=window_of
+            )
             yield CrawlGear(
                 frontier=frontier,
                 fetcher=within(fetcher),

@@ -43,7 +43,7 @@ OURS = re.compile(
     rb"(?:WARC-IP-Address: [^\r\n]+\r\n)?WARC-Payload-Digest: (sha1:[A-Z2-7]{32})\r\n"
     rb"Herodotus-Payload-Digest: sha256:([0-9a-f]{64})\r\nWARC-Block-Digest: (sha1:[A-Z2-7]{32})\r\n"
     rb"(?:WARC-Truncated: [^\r\n]+\r\n)?Content-Type: application/http;msgtype=response\r\n"
-    rb"(?:Herodotus-(?:Signature|Door): [^\r\n]+\r\n){0,2}Content-Length: (\d{1,12})\r\n\r\n"
+    rb"(?:Herodotus-(?:Signature|Door|Window): [^\r\n]+\r\n){0,3}Content-Length: (\d{1,12})\r\n\r\n"
 )
 _OUR_COMPANION = re.compile(
     rb"WARC/1\.1\r\nWARC-Type: (?:request\r\n(?:(?!Content-Length)[-A-Za-z]+: [^\r\n]*\r\n)*"

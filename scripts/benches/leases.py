@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import anyio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crawler.core.lease_office import LeaseOffice
 from crawler.core.politeness import HostSteward, Lease, LeaseTerms, OriginReport, PolitenessPolicy, Window
@@ -89,6 +90,8 @@ def steward() -> RingSteward:
         ring=lambda: alone,
         calls=lambda: alone,
         may_visit_private=False,
+        network=bytes(8),
+        sign=Ed25519PrivateKey.generate().sign,
     )
     return RingSteward(parts, HostSteward(POLICY))
 

@@ -119,6 +119,10 @@ class _AddressWindow:
     """None: ourselves."""
 
 
+SignWindow = Callable[[PeerKey, str, Granted], Granted]
+"""A host's window for an asker, with the steward's signature."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeWorld:
     """What the office asks of the rest."""
@@ -133,6 +137,7 @@ class OfficeWorld:
     """Where not, they are being looked for from now on."""
     may_visit_private: bool
     opted_out: OptOutList
+    sign: SignWindow
 
 
 class StewardOffice:
@@ -279,7 +284,8 @@ class StewardOffice:
             found = inside
         now = anyio.current_time()
         rules = self._world.rules_number(ask.subject.removeprefix("host:"))
-        return _answer_of(found, now, rules)
+        answer = _answer_of(found, now, rules)
+        return self._world.sign(asker, ask.subject, answer) if isinstance(answer, Granted) else answer
 
     async def _enter_address(
         self, mark: tuple[Holder, str, int], window: Window, address: str

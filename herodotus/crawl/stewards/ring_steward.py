@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import anyio
 import anyio.abc
+from msgspec.structs import replace
 
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import (
@@ -31,6 +32,7 @@ from crawler.steward import LocalSteward
 from dht import Contact, EventsLost
 from dht.errors import NoAnswerError
 from herodotus.core.errors import MalformedError
+from herodotus.core.signatures import SignedWindow, window_statement
 from herodotus.core.status import StewardStatus
 from herodotus.crawl.stewards.ask_queue import ASK_DEADLINE_S, ASK_SERVICE, FAILED, Desk, Told
 from herodotus.crawl.stewards.office import (
@@ -46,10 +48,11 @@ from herodotus.crawl.stewards.office import (
     subject_of,
     version_of,
 )
-from herodotus.crawl.stewards.windows import WAIT_MAX_S, Windows, soon
+from herodotus.crawl.stewards.windows import WAIT_MAX_S, Windows, signed_window, soon
 from herodotus.crawl.stewards.wire import (
     Answer,
     Ask,
+    Granted,
     NoRules,
     NotYet,
     Return,
@@ -96,6 +99,10 @@ class StewardParts:
     ring: Callable[[], StewardRing]
     calls: Callable[[], Questions]
     may_visit_private: bool
+    network: bytes
+    """The first bytes of the charter's hash."""
+    sign: Callable[[bytes], bytes]
+    """With this peer's key."""
     opted_out: OptOutList = field(default_factory=OptOutList)
 
 
@@ -113,7 +120,7 @@ class RingSteward(LocalSteward):
         self._parts = parts
         self._tenure = Tenure(parts.terms.silent_s)
         self._desk = Desk(parts.calls)
-        self._windows = Windows(parts.terms, self._ask_steward, self._return_to)
+        self._windows = Windows(parts.terms, self._ask_steward, self._return_to, own_key=parts.own_key)
         self._book = RuleBook()
         self._searching: dict[Origin, anyio.Event] = {}
         self._search_again: dict[Origin, float] = {}  # when a waiting search may continue
@@ -132,6 +139,7 @@ class RingSteward(LocalSteward):
                 knows_rules=self._knows_rules,
                 may_visit_private=parts.may_visit_private,
                 opted_out=parts.opted_out,
+                sign=self._signed,
             ),
         )
 
@@ -173,6 +181,16 @@ class RingSteward(LocalSteward):
             calls=self._desk.calls_made,
             calls_failed=self._desk.calls_failed,
         )
+
+    def window_of(self, url: str, time_s: float) -> SignedWindow | None:
+        """Under which a URL was fetched at a time by our clock; None when its steward signed none."""
+        return self._windows.signed(host_of(url), time_s)
+
+    def _signed(self, asker: PeerKey, subject: str, answer: Granted) -> Granted:
+        granted_s = int(self._parts.wall_clock())
+        window = signed_window(self._parts.own_key, replace(answer, granted_s=granted_s))
+        statement = window_statement(window, self._parts.network, asker, subject)
+        return replace(answer, granted_s=granted_s, signature=self._parts.sign(statement))
 
     # -- the crawler's side
 

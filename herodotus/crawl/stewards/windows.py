@@ -12,9 +12,10 @@ import anyio
 
 from crawler.core.politeness import HeldWindow, LeaseRefusal, LeaseTerms, OriginReport, Wait
 from dht import Contact
+from herodotus.core.signatures import SignedWindow
 from herodotus.crawl.stewards.ask_queue import AskSteward
 from herodotus.crawl.stewards.office import subject_of
-from herodotus.crawl.stewards.wire import Ask, Granted, No, NotYet, Return, to_ms
+from herodotus.crawl.stewards.wire import SIGNATURE_BYTES, Ask, Granted, No, NotYet, Return, to_ms
 
 ASK_AGAIN_S = 1.0
 WANTED_FIRST, WANTED_MAX = 4, 256
@@ -48,6 +49,22 @@ class HostNote:
     """A fetch is under way."""
     doubted: int = -1
     """The window on whose word the rules were asked for again."""
+    signed: tuple[SignedWindow, ...] = ()
+    """The last two that we had, the newest first: a capture may be stored after its window went back."""
+
+
+def signed_window(steward: bytes, answer: Granted) -> SignedWindow:
+    """As the answer tells it."""
+    return SignedWindow(
+        steward=steward,
+        number=answer.number,
+        granted_s=answer.granted_s,
+        starts_ms=answer.starts_in_ms,
+        lasts_ms=answer.lasts_ms,
+        count=answer.count,
+        addresses=answer.addresses,
+        signature=answer.signature or bytes(SIGNATURE_BYTES),
+    )
 
 
 def soon(reason: str, in_s: float = ASK_AGAIN_S) -> Wait:
@@ -55,12 +72,20 @@ def soon(reason: str, in_s: float = ASK_AGAIN_S) -> Wait:
 
 
 class Windows:
-    def __init__(self, terms: LeaseTerms, ask_steward: AskSteward, return_to: ReturnTo) -> None:
+    def __init__(
+        self, terms: LeaseTerms, ask_steward: AskSteward, return_to: ReturnTo, *, own_key: bytes
+    ) -> None:
         self._terms = terms
+        self._own_key = own_key
         self._ask_steward = ask_steward
         self._return_to = return_to
         self._notes: dict[str, HostNote] = {}
         self._has_windows = anyio.Event()
+
+    def signed(self, host: str, time_s: float) -> SignedWindow | None:
+        """The newest that covers the time."""
+        note = self._notes.get(host)
+        return next((one for one in note.signed if one.covers(time_s)), None) if note is not None else None
 
     async def get(self, host: str, purpose: str) -> HostNote | Wait | LeaseRefusal:
         """A note with a window that is not over, held already or asked for now."""
@@ -173,6 +198,9 @@ class Windows:
                     note, soon("its steward's window is further away than a lease lives", life_s)
                 )
             note.steward, note.rules = steward, answer.rules
+            if len(answer.signature) == SIGNATURE_BYTES:
+                peer = self._own_key if steward is None else steward.peer
+                note.signed = (signed_window(peer, answer), *note.signed[:1])
             note.window = HeldWindow.received(
                 answer.number,
                 answer.starts_in_ms / 1000,

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from crawler.core.politeness import STARTS_MAX
 from herodotus.core.errors import MalformedError
+from herodotus.core.signatures import ADDRESSES_MAX
 from herodotus.peers.calls import encode, reader
 
 VERSION = 1
@@ -24,6 +25,7 @@ TIME_MS_MAX = 7 * 86_400_000
 """A Retry-After of a day is the longest that is heeded."""
 RULES_BYTES_MAX = 512 * 1024
 RULES_VERSION_BYTES = 8
+SIGNATURE_BYTES = 64
 PROBLEM_CHARACTERS_MAX = 300
 REASON_CHARACTERS_MAX = 100
 COUNTER_MAX = 2**53
@@ -70,6 +72,22 @@ class Granted(msgspec.Struct, frozen=True, array_like=True, tag=GRANTED):
     count: Starts
     spacing_ms: Milliseconds
     rules: Counter = 0
+    granted_s: Counter = 0
+    """By the steward's clock, since 1970."""
+    signature: Annotated[bytes, Meta(max_length=SIGNATURE_BYTES)] = b""
+    """Of the window (`core.signatures`); none for addresses."""
+    addresses: Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=ADDRESSES_MAX)] = []
+
+
+class _Unsigned(msgspec.Struct, frozen=True, array_like=True, tag=GRANTED):
+    """As `Granted` begins: an address's window, which is between stewards, has nothing else."""
+
+    number: int
+    starts_in_ms: int
+    lasts_ms: int
+    count: int
+    spacing_ms: int
+    rules: int
 
 
 class NotYet(msgspec.Struct, frozen=True, array_like=True, tag=NOT_YET):
@@ -163,7 +181,15 @@ def encode_asks(asks: Sequence[Ask], returns: Sequence[Return]) -> bytes:
 
 
 def encode_answers(answers: Sequence[Answer]) -> bytes:
-    return encode(LeaseAnswers(VERSION, list(answers)))
+    return encode((VERSION, [_told(answer) for answer in answers]))
+
+
+def _told(answer: Answer) -> Answer | _Unsigned:
+    if not isinstance(answer, Granted) or answer.signature:
+        return answer
+    return _Unsigned(
+        answer.number, answer.starts_in_ms, answer.lasts_ms, answer.count, answer.spacing_ms, answer.rules
+    )
 
 
 def decode_answers(body: bytes, *, expected: int) -> list[Answer]:

@@ -1,20 +1,33 @@
 """What may be brought by whom, and what is turned away?"""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
 
 import anyio
 import pytest
+from msgspec import structs
 
+from crawler.core.urls import host_of
 from herodotus.copies import wire
 from herodotus.copies.doors import STANDINGS_S, Doors
 from herodotus.core.captures import Deposit
 from herodotus.core.doors import Declined, Door, Passage, through
 from herodotus.core.index_rows import capture_key
-from herodotus.core.signatures import signed
+from herodotus.core.signatures import SignedWindow, signed, window_field, window_statement
 from herodotus.peers.calls import RefusedError
 from herodotus.store.intake import compress_bundle
 from herodotus.store.reader import Reader
-from tests.herodotus.copies.world import Net, Peer, in_world, key_number, new_store, ring_of
+from tests.herodotus.copies.world import (
+    NETWORK,
+    Net,
+    Peer,
+    in_world,
+    key_number,
+    new_store,
+    ring_of,
+    steward_key,
+)
 from tests.herodotus.store.making import page
 
 URL = "http://example.org/page"
@@ -38,8 +51,29 @@ def by_rank(net: Net, url: str = URL) -> list[Peer]:
     return [net.by_key[one.peer] for one in order]
 
 
-def made(signer: Peer, url: str, time_s: int, body: bytes = b"body") -> Deposit:
-    return signed(signer.key, page(url, time_s, body))
+def made(signer: Peer, url: str, time_s: int, body: bytes = b"body", **changed: Any) -> Deposit:
+    """Fetched under a window of the host's steward."""
+    net = signer.net
+    steward = changed.pop("steward", None) or steward_of(net, url)
+    subject, asker = changed.pop("subject", f"host:{host_of(url)}"), changed.pop("asker", signer.me)
+    window = SignedWindow(
+        steward=steward.me,
+        number=7,
+        granted_s=time_s - 2,
+        starts_ms=1_500,
+        lasts_ms=7_000,
+        count=100,
+        addresses=[],
+    )
+    window = structs.replace(window, **changed)
+    statement = window_statement(window, NETWORK, asker, subject)
+    window = structs.replace(window, signature=steward.key.sign(statement))
+    deposit = page(url, time_s, body)
+    return signed(signer.key, replace(deposit, extra=(*deposit.extra, window_field(window))))
+
+
+def steward_of(net: Net, url: str) -> Peer:
+    return net.by_key[net.table().of(steward_key(host_of(url)))[0].peer]
 
 
 async def put(to: Peer, sender: bytes, *deposits: Deposit) -> list[int]:
@@ -114,7 +148,9 @@ def test_an_owner_brings_what_is_fresh_and_of_its_last_week_and_nothing_of_other
         ahead = made(owner, URL, now + 3_600, b"3")
         assert await put(second, owner.me, ahead) == [wire.AHEAD]
         # Some other member that does not fetch this URL, whatever the date.
-        claims = [made(other, URL, time_s, b"%d" % time_s) for time_s in (86_400, now - 86_400, now)]
+        claims = [
+            made(other, URL, time_s, b"%d" % time_s, steward=other) for time_s in (86_400, now - 86_400, now)
+        ]
         assert await put(second, other.me, *claims) == [wire.DECLINED] * 3
         assert second.ids() == {key_of(fresh), key_of(late)}
 
@@ -282,6 +318,72 @@ def test_many_at_once_are_asked_about_together() -> None:
         assert await put(first, second.me, *old) == [wire.STORED] * len(old)
         assert anyio.current_time() - before < 0.2  # one question, there and back
         assert doors_of(first).status(first.copies.parts).came == {"unknown healed": len(old)}
+
+    play_with(play)
+
+
+# -- windows ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"subject": "host:example.com"},
+        {"asker": bytes(32)},
+        {"granted_s": 1_600_000_000},
+        {"granted_s": 1_999_999_999},
+        {"count": 0},
+    ],
+)
+def test_a_window_of_another_host_peer_or_time_permits_nothing(changed: dict[str, Any]) -> None:
+    async def play(net: Net) -> None:
+        owner, second, *_ = by_rank(net)
+        assert await put(second, owner.me, made(owner, URL, now_s(net), **changed)) == [wire.DECLINED]
+
+    play_with(play)
+
+
+def test_only_a_host_s_steward_permits() -> None:
+    async def play(net: Net) -> None:
+        owner, second, *_ = by_rank(net)
+        order = net.table().of(steward_key("example.org"), slack=len(net.peers))
+        for rank, outcome in ((0, wire.STORED), (2, wire.STORED), (3, wire.DECLINED), (8, wire.DECLINED)):
+            steward = net.by_key[order[rank].peer]
+            deposit = made(owner, URL, now_s(net) - rank, b"%d" % rank, steward=steward)
+            assert await put(second, owner.me, deposit) == [outcome]
+        bare = signed(owner.key, page(URL, now_s(net), b"no window"))
+        assert await put(second, owner.me, bare) == [wire.DECLINED]
+
+    play_with(play)
+
+
+def test_no_more_captures_come_under_a_window_than_it_permits() -> None:
+    async def play(net: Net) -> None:
+        owner, second, *_ = by_rank(net)
+        now = now_s(net)
+        many = [made(owner, URL, now, b"%d" % n, count=3) for n in range(5)]
+        assert await put(second, owner.me, *many[:3]) == [wire.STORED] * 3
+        assert await put(second, owner.me, *many) == [*[wire.KNOWN] * 3, *[wire.DECLINED] * 2]
+
+    play_with(play)
+
+
+def test_a_steward_invents_no_past_of_its_hosts() -> None:
+    async def play(net: Net) -> None:
+        _, second, *_ = by_rank(net)
+        steward = steward_of(net, URL)
+        assert await put(second, steward.me, made(steward, URL, 86_400)) == [wire.DECLINED]
+
+    play_with(play)
+
+
+def test_an_old_capture_needs_no_second_holder_where_its_window_holds() -> None:
+    async def play(net: Net) -> None:
+        owner, second, third, *_ = by_rank(net)
+        old = through(Passage(Door.CRAWLED), made(owner, URL, now_s(net) - 40 * 86_400))
+        net.by_key.pop(owner.me)
+        assert await put(second, third.me, old) == [wire.STORED]
+        assert door_in(second, old) == "1 crawled healed"
 
     play_with(play)
 

@@ -53,6 +53,13 @@ Tamper = Callable[[str, bytes], bytes]
 """What a lying peer makes of what it should have answered."""
 
 
+NETWORK = b"networkk"
+
+
+def steward_key(host: str) -> Key:
+    return Key(hashlib.sha1(host.encode(), usedforsecurity=False).digest())
+
+
 def key_number(number: int) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"peer %d" % number).digest())
 
@@ -226,7 +233,8 @@ class Net:
                     spreads_imports=self.spreads_imports,
                     quotas=Quotas(self.quota_bytes, lambda _peer: 0),
                     standings=self.standings,
-                    steward_key=lambda host: Key(hashlib.sha1(host.encode(), usedforsecurity=False).digest()),
+                    network=NETWORK,
+                    steward_key=steward_key,
                 )
             ),
             standings=lambda: self.known,

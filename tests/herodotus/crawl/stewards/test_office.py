@@ -65,6 +65,7 @@ class Scene:
                 knows_rules=lambda origin: True,
                 may_visit_private=False,
                 opted_out=OptOutList.of(self.opted_out),
+                sign=lambda asker, subject, answer: answer,
             ),
         )
         return self.office
@@ -202,6 +203,8 @@ def steward_in(ring: NewsOfTheRing) -> RingSteward:
             ring=lambda: ring,
             calls=lambda: pytest.fail("nobody is called"),
             may_visit_private=False,
+            network=bytes(8),
+            sign=lambda statement: bytes(64),
         ),
         HostSteward(PolitenessPolicy(delay_floor_s=2.0)),
     )

@@ -31,7 +31,7 @@ async def told(answer: Answer) -> HostNote | Wait | LeaseRefusal:
     def give_back(_to: Contact | None, _returned: Return) -> None:
         pass
 
-    return await Windows(TERMS, ask, give_back).get("a.example", "http://a.example")
+    return await Windows(TERMS, ask, give_back, own_key=bytes(32)).get("a.example", "http://a.example")
 
 
 async def test_a_window_within_the_life_of_a_lease_is_held_as_it_was_granted() -> None:
