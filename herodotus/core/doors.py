@@ -77,6 +77,20 @@ def passage_of(value: str | None) -> Passage:
     return Passage(_FIRST.get(first, Door.UNKNOWN), healed == _HEALED)
 
 
+SHOWN_KEY: Final = 16
+
+
+def door_shown(door: str, by: str) -> str:
+    """What readers are told of a capture, by its door in words and its signer's key; nothing of what an owner crawled
+    in time, as most is, or of what its record does not say."""
+    first, _, healed = door.partition(" ")
+    who = f" by {by[:SHOWN_KEY]}" if by else ""
+    said = {Door.BROUGHT_IN.value: f"brought in{who}", Door.LATE.value: f"came late{who}"}.get(first, "")
+    if not healed:
+        return said
+    return f"{said}, from other holders" if said else "from other holders"
+
+
 def passage_in(deposit: Deposit) -> Passage:
     return passage_of(next((value for name, value in deposit.extra if name == DOOR), None))
 

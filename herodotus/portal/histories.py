@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from herodotus.core.disputes import disputed
+from herodotus.core.doors import door_shown
 from herodotus.core.warc import civil_date, format_date
 from herodotus.portal.memento import Places, diff_path
 from herodotus.portal.rendering import render
@@ -196,6 +197,7 @@ class _Row(NamedTuple):
     """The day of the version before, if that one's content was another; then `changes` leads to the difference."""
     changes: str
     is_disputed: bool
+    door: str
 
 
 def _rows(places: Places, versions: Sequence[Version]) -> list[_Row]:
@@ -222,6 +224,7 @@ def _rows(places: Places, versions: Sequence[Version]) -> list[_Row]:
                 changed_since=format_date(old_s)[:10] if is_other else "",
                 changes=diff_path(places.url, old_s, time_s) if is_other else "",
                 is_disputed=version.id in of_doubt,
+                door=door_shown(version.door, version.voucher),
             )
         )
     return rows[::-1]

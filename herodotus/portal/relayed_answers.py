@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from herodotus.core.captures import CaptureId, position_of
+from herodotus.core.doors import passage_of
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.replay import (
     BannerFacts,
@@ -314,7 +315,13 @@ def _version(row: Any, url: str) -> Version | None:
         last_seen_s=max(first_s, last_s),
         sha1="",
         stored_bytes=0,
+        door=_door(row.get("door")),
     )
+
+
+def _door(said: object) -> str:
+    """In words of ours only."""
+    return str(passage_of(f"1 {said}")) if isinstance(said, str) and said else ""
 
 
 def _count(value: object) -> int:

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 from crawler.core.capture import REDIRECTS, decoded
 from herodotus.core.captures import HTTP_HEAD_BYTES_MAX
 from herodotus.core.chunked import dechunked
+from herodotus.core.doors import door_shown
 from herodotus.core.errors import SettingError
 from herodotus.core.replay import (
     GUARD_PATH,
@@ -340,6 +341,7 @@ def _facts(replay: Replay) -> BannerFacts:
         last=digits(chosen.around.last_s),
         unchanged_until=digits(chosen.last_visit_s),
         holders=replay.holders,
+        door=door_shown(replay.capture.door, replay.capture.voucher),
     )
 
 

@@ -287,4 +287,7 @@ def _version_as_json(version: Version) -> dict[str, Any]:
         "last_seen": format_date(version.last_seen_s),
         "visits": version.visits,
         "size": version.size,
+        "door": version.door,
+        "fetched_by": version.voucher,
+        "permitted_by": version.steward,
     }

@@ -66,6 +66,10 @@ class Version:
     """Of the member that the record is in."""
     voucher: str = ""
     """The key of the peer that brought it in, in hex; "" when nobody signed it."""
+    door: str = ""
+    """By which it came in (`core.doors`), in words; "" when its record does not say."""
+    steward: str = ""
+    """The key of the steward that permitted the fetch, in hex; "" when its record names none."""
 
     @property
     def first_seen_s(self) -> int:
@@ -135,6 +139,8 @@ class Reader:
             sha1=capture.sha1 or "",
             stored_bytes=capture.place.length,
             voucher=capture.voucher,
+            door=capture.door,
+            steward=capture.steward,
         )
 
     def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:

@@ -27,9 +27,10 @@ from herodotus.core.captures import (
     position_of,
     split_payload,
 )
+from herodotus.core.doors import DOOR, passage_of
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import FilePlace, RowKind
-from herodotus.core.signatures import SIGNATURE, voucher_in
+from herodotus.core.signatures import SIGNATURE, WINDOW, voucher_in, window_of_field
 from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, check_block, parse_date, split_record
 from herodotus.store.files import Files
 from herodotus.store.members import decode_member
@@ -179,6 +180,16 @@ class StoredCapture:
     @property
     def voucher(self) -> str:
         return voucher_in(self.record.get(SIGNATURE))
+
+    @property
+    def door(self) -> str:
+        field = self.record.get(DOOR)
+        return "" if field is None else str(passage_of(field))
+
+    @property
+    def steward(self) -> str:
+        window = window_of_field(self.record.get(WINDOW))
+        return "" if window is None else window.steward.hex()
 
     @property
     def companions(self) -> tuple[WarcRecord, ...]:

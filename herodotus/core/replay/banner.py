@@ -92,6 +92,8 @@ class BannerFacts:
     unchanged_until: str | None = None
     """The last visit that found this very version."""
     holders: Sequence[HolderNote] = ()
+    door: str = ""
+    """What is to be said of how it came here."""
 
 
 def banner_html(context: ReplayContext, facts: BannerFacts) -> bytes:
@@ -139,6 +141,8 @@ def _items(context: ReplayContext, facts: BannerFacts) -> list[tuple[str, str]]:
     items = [(f"<b>{readable_date(context.timestamp)}</b> {escape(_shown(context.page_url))}", "")]
     if facts.unchanged_until is not None:
         items.append((f"unchanged until {readable_date(facts.unchanged_until)}", ""))
+    if facts.door:
+        items.append((escape(facts.door), ""))
     ways = (("first", facts.first), ("previous", facts.previous), ("next", facts.next), ("last", facts.last))
     items += [(label, _address(context, date)) for label, date in ways if date is not None]
     items.append(("history", escape(f"{context.archive_prefix}*/{context.page_url}")))

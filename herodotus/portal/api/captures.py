@@ -63,6 +63,13 @@ class CaptureFacts(msgspec.Struct, frozen=True, kw_only=True):
     memento: str
     disputed: bool
     """Another peer stored something else on that day."""
+    door: str = ""
+    """How it came into the network: `crawled`, `late`, `brought-in` or `unknown`, and `healed` where this peer has it
+    from other holders; empty where its record does not say."""
+    fetched_by: str = ""
+    """The key of the peer that signed it."""
+    permitted_by: str = ""
+    """The key of the steward that signed the window of the fetch."""
 
 
 class CaptureContent(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,6 +269,9 @@ def _facts(version: Version, is_disputed: bool) -> CaptureFacts:
         last_seen=format_date(version.last_seen_s),
         memento=memento_path(version.url, version.first_seen_s),
         disputed=is_disputed,
+        door=version.door,
+        fetched_by=version.voucher,
+        permitted_by=version.steward,
     )
 
 

@@ -17,6 +17,7 @@ from herodotus.core.doors import (
     Quotas,
     QuotasFile,
     crawled_at,
+    door_shown,
     is_ahead,
     passage_of,
 )
@@ -52,6 +53,22 @@ def test_any_field_is_a_passage() -> None:
     rng = random.Random(3)
     for _ in range(500):
         passage_of("".join(chr(rng.randrange(32, 300)) for _ in range(rng.randrange(30))))
+
+
+def test_readers_are_told_of_all_but_what_came_as_most_does() -> None:
+    by = "ab" * 32
+    shown = {
+        door: door_shown(door, by) for door in ("", "crawled", "unknown", "late", "brought-in", "late healed")
+    }
+    assert shown == {
+        "": "",
+        "crawled": "",
+        "unknown": "",
+        "late": "came late by abababababababab",
+        "brought-in": "brought in by abababababababab",
+        "late healed": "came late by abababababababab, from other holders",
+    }
+    assert door_shown("unknown healed", by) == "from other holders"
 
 
 # -- quotas -----------------------------------------------------------------------------------------------

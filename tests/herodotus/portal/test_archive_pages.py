@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from herodotus.core.doors import Door, Passage, through
 from herodotus.core.errors import UnusableArchiveError
 from herodotus.core.replay import NEWER_MARK
 from herodotus.core.warc import TIME_MAX_S, format_digits
@@ -275,6 +276,20 @@ def test_two_versions_of_a_minute_are_told_apart() -> None:
     page = library.get(f"/web/*/{SITE}/").body.decode()
     assert ">2026-01-01 06:00:05<" in page
     assert ">2026-01-01 06:00:45<" in page
+
+
+def test_how_a_version_came_into_the_network_is_said_in_its_line_and_above_the_page() -> None:
+    brought = through(Passage(Door.BROUGHT_IN), response(HOME, "20260101080000", b"a"))
+    healed = through(Passage(Door.LATE, is_healed=True), response(HOME, "20260102080000", b"b"))
+    library = Library(brought, healed, through(Passage(Door.CRAWLED), response(HOME, "20260103080000", b"c")))
+    rows = library.get(f"/web/*/{HOME}").body.decode().split("<tbody>")[-1]
+    assert re.findall(r"<em>(.*?)</em>", rows) == ["came late, from other holders", "brought in"]
+    facts = json.loads(library.get(f"/web/*/{HOME}", {"accept": "application/json"}).body)
+    assert [one["door"] for one in facts] == ["brought-in", "late healed", "crawled"]
+    window = {"sec-fetch-dest": "document"}
+    pages = [library.get(f"/web/2026010{day}080000/{HOME}", window).body.decode() for day in (1, 2, 3)]
+    assert ["brought in" in page for page in pages] == [True, False, False]
+    assert ["came late, from other holders" in page for page in pages] == [False, True, False]
 
 
 def test_search_moves_to_the_history_of_what_is_held(library: Library) -> None:

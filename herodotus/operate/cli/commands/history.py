@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from herodotus.core.doors import door_shown
 from herodotus.core.orders import History
 from herodotus.operate.cli.archive_access import NOT_FOUND, archive_access
 from herodotus.operate.cli.frame import CommandFrame, framed, main
@@ -28,4 +29,6 @@ def history(frame: CommandFrame, url: str, peer: str | None) -> None:
 def _line(version: dict[str, Any]) -> str:
     visits, last_seen = version.get("visits"), version.get("last_seen")
     unchanged = f"  unchanged {visits}x until {last_seen}" if visits else ""
-    return f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}"
+    door = door_shown(str(version.get("door") or ""), str(version.get("fetched_by") or ""))
+    told = f"  {door}" if door else ""
+    return f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}{told}"
