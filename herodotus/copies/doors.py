@@ -225,7 +225,7 @@ class Doors:
         if window is None or not host or not window.covers(deposit.capture.time_s):
             return False
         rank = parts.view.table.rank(rules.steward_key(host), ids.PeerKey(window.steward), SLACK)
-        if rank is None or rank > STEWARD_RANK_MAX or not self._is_of_age(parts, window.steward):
+        if rank is None or rank > STEWARD_RANK_MAX or not self._counts(parts, window.steward):
             return False
         if not is_signed_window(window, rules.network, signer, f"host:{host}"):
             return False
@@ -240,9 +240,7 @@ class Doors:
         places than copies, whoever was there first may have been all there was."""
         window = _window_in(deposit)
         assert window is not None, "it permits the capture"
-        places = {
-            self._place_of(parts, peer) for peer in parts.view.table.peers if self._is_of_age(parts, peer)
-        }
+        places = {self._place_of(parts, peer) for peer in parts.view.table.peers if self._counts(parts, peer)}
         if len(places) <= parts.view.copies:
             return True
         return self._place_of(parts, window.steward) != self._place_of(parts, signer)
