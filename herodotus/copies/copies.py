@@ -41,9 +41,9 @@ from herodotus.core.copies.holder_states import HolderStates
 from herodotus.core.copies.places import is_short_of_places, places_told
 from herodotus.core.copies.schedule import Pace, Purpose, Task
 from herodotus.core.errors import ArchiveError
-from herodotus.core.index_rows import capture_key
+from herodotus.core.index_rows import CAPTURE, capture_key
 from herodotus.core.ports import Lane
-from herodotus.core.reconciliation import Scope, ranges_of
+from herodotus.core.reconciliation import Scope, member_of, ranges_of
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.status import CopiesStatus, DoorStatus
 from herodotus.peers.calls import CallError, Services
@@ -159,6 +159,8 @@ class Copies:
         self._letting_go = LettingGo(
             parts, settings, stored=lambda: self._arrivals.stored, on_doubt=self._compare_again
         )
+        self._lost = 0
+        """Of this archive's captures, as of the last look."""
         self._pace = Pace()
 
     def services(self) -> Services:
@@ -276,8 +278,29 @@ class Copies:
         self._pace.note(parts.counts.received + parts.counts.pushed, now)
         if await self._repairs.look(holdings):
             self._puller.poke()
+        await self._mend_losses(holdings, now)
         await self._ask_about_surplus(holdings)
         self._ask_about_lacking(now)
+
+    async def _mend_losses(self, holdings: Holdings, now: float) -> None:
+        """What went with a file, the index no longer claims: so it is missing here in the next comparisons."""
+        lost, before, self._lost = holdings.lost, self._lost, holdings.lost
+        others, missing = self.parts.view.others(), self._rounds.missing
+        if lost > before:
+            missing.clear()  # what was compared earlier says nothing of this
+            for peer in others:
+                self._rounds.hurry(peer, Purpose.SHARED)
+        if not lost or not others:
+            return
+        if all(missing.get(peer) == 0 and peer not in self.parts.view.absent for peer in others):
+            share = self.parts.view.share
+            await holdings.compared_with_all(lambda key: member_of(CAPTURE + key) in share)
+            return
+        for peer in others:
+            met = self._rounds.met.get(peer)
+            is_due = met is not None and now - met.at >= self._settings.compare_s / SURVEY_SHARE
+            if is_due and missing.get(peer) and not len(self.parts.wanted):
+                self._rounds.hurry(peer, Purpose.SHARED)
 
     async def _ask_about_surplus(self, holdings: Holdings) -> None:
         """Promises are short; those that are needed now are asked for again."""

@@ -53,6 +53,10 @@ class Rounds:
         self._contradictions: Counter[PeerKey] = Counter()
         """In a row."""
         self.met: dict[PeerKey, Met] = {}
+        self._missing: Counter[PeerKey] = Counter()
+        """Found so far in the comparison under way."""
+        self.missing: dict[PeerKey, int] = {}
+        """Members that the peer had and we had not, in the last comparison of all that we share."""
 
     # -- when ---------------------------------------------------------------------------------------------
 
@@ -64,6 +68,7 @@ class Rounds:
         self.met = {peer: met for peer, met in self.met.items() if (peer, Purpose.SHARED) in scopes}
         for peer in [known for known in self._contradictions if known not in self.met]:
             del self._contradictions[peer]
+        self.missing = {peer: count for peer, count in self.missing.items() if peer in self.met}
         self._scheduled.set()
 
     def hurry(self, peer: PeerKey, *purposes: Purpose) -> None:
@@ -96,8 +101,12 @@ class Rounds:
         peer = task[0]
         try:
             with anyio.fail_after(COMPARE_DEADLINE_S):
+                if task[1] is Purpose.SHARED:
+                    self._missing[peer] = 0
                 for scope in split(self._scopes.get(task, ())):
                     await self.compare_scope(peer, task[1], scope)
+                if task[1] is Purpose.SHARED:
+                    self.missing[peer] = self._missing.pop(peer)
         except (CallError, TimeoutError):
             return False
         except MalformedError as error:
@@ -172,6 +181,7 @@ class Rounds:
         if purpose is Purpose.SHARED:
             missing = sorted(one for one in found.missing_here if one[-1:] == CAPTURE)
             wanted = await holdings.lacking(missing)
+            self._missing[peer] += len(wanted)
             now, offers, doors = self._parts.now(), self._parts.offers, self._parts.doors
             if doors is not None:
                 wanted = doors.declined.not_from(peer, wanted, now)

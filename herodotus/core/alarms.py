@@ -85,6 +85,13 @@ def _doors(doors: DoorStatus) -> Iterator[str]:
 
 
 def _of_the_files(store: StoreStatus, without_source: int) -> Iterator[str]:
+    if store.lost:
+        more = f" and {len(store.lost_files) - 1:,} more" if len(store.lost_files) > 1 else ""
+        yield (
+            f"{store.lost:,} captures are lost: {store.lost_files[0]}{more}. Check the disk. Other holders send them "
+            "again by themselves; if they do not come, put the file back from a backup, "
+            "or give them up with `herodotus verify --give-up`"
+        )
     if store.damaged:
         yield (
             f"{store.damaged:,} damaged records were found since the start: check the disk. What other holders have"

@@ -8,6 +8,7 @@ files.
     d  bucket[1] sha256[:6] kind[1] position[:8] time[4]  -> (nothing): a capture with this payload
     v  position[:12] time[4] variant[3]  -> unchanged visits since that version: number, the last
     t  position[:12] time[4] variant[3]  -> (nothing): deleted for good
+    g  position[:12] time[4] variant[3]  -> file: a capture that was lost with it, and is not back
     x  file[4] offset[4]  -> (nothing): a visit log or a tombstone is there
     h  directory[1]  -> digests of the directories of 16 bits in it; only while nothing changes there
     n  position[:12] day[3]  -> (nothing): a URL on a day that has more than one capture
@@ -34,6 +35,7 @@ _WEB_URL = re.compile(r"http(s?)://([^/?#@:,)\[\]]+|\[[0-9a-fA-F:.]+\])((?::\d+)
 CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
 DIGEST, SEVERAL = b"h", b"n"
 ADDRESS = b"u"
+GONE = b"g"
 LINK, TALLY = b"l", b"a"
 DAY_S = 86_400
 BUCKETS = 16

@@ -46,6 +46,8 @@ class History:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verify:
     repair: bool = False
+    gives_up: bool = False
+    """Captures that are lost and did not come back are no longer waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -216,6 +216,10 @@ class StoreStatus:
     """The next start makes it again."""
     scrubbed_share: float = 0.0
     """Of the files, so much was read in the present round."""
+    lost: int = 0
+    """Captures that went with files that are gone or too short, and are not back."""
+    lost_files: tuple[str, ...] = ()
+    """Those files, and what is left of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,6 +66,7 @@ METRICS = (
         "Of the archive's files, the share that was read in this round of scrubbing.",
         lambda s, _: s.store.scrubbed_share,
     ),
+    MetricRow("store_lost", "Captures that went with files, and are not back.", lambda s, _: s.store.lost),
     MetricRow("store_is_open", "1 if the archive can be read.", lambda s, _: s.store.state == "open"),
     MetricRow("store_refuses", "1 if nothing can be stored.", lambda s, _: s.store.problem is not None),
     MetricRow(

@@ -139,9 +139,10 @@ def write_file(disk: Disk, path: str, buffers: Sequence[bytes]) -> None:
 
 
 def read_file(disk: Disk, path: str, bytes_max: int) -> bytes:
+    size = disk.stat(path).st_size  # what is asked for takes memory, whether or not it is there
     fd = disk.open(path, os.O_RDONLY)
     try:
-        return disk.pread(fd, bytes_max, 0)
+        return disk.pread(fd, min(size, bytes_max), 0)
     finally:
         disk.close(fd)
 

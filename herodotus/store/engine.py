@@ -42,8 +42,10 @@ from herodotus.core.index_rows import (
     payload_key,
     url_prefix,
 )
+from herodotus.core.manifest import FileRow
 from herodotus.core.removals import NOTHING_REMOVED, Removals
 from herodotus.store.digests import DirectoryDigests
+from herodotus.store.disk import Disk
 from herodotus.store.files import Files
 from herodotus.store.index import Index, IndexBatch
 from herodotus.store.log import (
@@ -57,6 +59,7 @@ from herodotus.store.log import (
     rewrites,
     waves,
 )
+from herodotus.store.manifest import LostFiles, Manifest
 from herodotus.store.quarantine import Quarantine
 from herodotus.store.settings import ArchiveSettings
 
@@ -104,6 +107,7 @@ class Archive:
         settings: ArchiveSettings | None = None,
         free_bytes: Callable[[int], int] | None = None,
         scratch: Path | None = None,
+        state: Disk | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         digest_of: Callable[[bytes], bytes] = lambda body: hashlib.sha256(body).digest(),
     ) -> None:
@@ -127,6 +131,10 @@ class Archive:
         """Held by sealing, compaction and deletion, which take one another's records for granted."""
         self.now = now
         self.log = IngestLog(files, self.settings.software, random_bytes)
+        self.manifest = Manifest(files, self.log, state)
+        self.lost_files = LostFiles(files, state)
+        self.uncut: set[int] = set()
+        """Logs of which nothing is left to continue: another one is begun."""
         self._free_bytes = free_bytes
         self.scratch = scratch
         """The folder for sorting on disk; the system's temporary folder if None."""
@@ -208,6 +216,7 @@ class Archive:
     def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes]) -> None:
         start = self.log.write(buffers)
         self.log.flush()
+        self.log.note_durable(sum(isinstance(item, NewCapture) for item in items))
         self._apply_committed(items, notes, buffers, start)
 
     def _make_room(self, size: int, *, is_clearing: bool) -> None:
@@ -271,6 +280,7 @@ class Archive:
     def begin_log(self) -> bool:
         """Where it fails, storing is refused: for now if the disk is full, else until the next opening."""
         is_short = not self.has_room_on(self.log.slice, 0)
+        before = self._row_of_log()
         try:
             self.log.begin(int(self.now()), first=self._roomy(0) if is_short else [])
         except FullDiskError:
@@ -279,7 +289,15 @@ class Archive:
         except OSError as error:
             self.refusal = f"no new log can be begun: {error.strerror}"
             return False
+        self.manifest.began(before)
         return True
+
+    def _row_of_log(self) -> FileRow | None:
+        """Where the log ended, whatever became of it; None before the first, and of one that is gone."""
+        located = self.files.catalogue.get(self.log.number)
+        if located is None or not located.name.is_log:
+            return None
+        return FileRow(located.name, located.slice, self.log.tail, self.log.captures)
 
     @property
     def problem(self) -> str | None:
@@ -439,6 +457,7 @@ class Archive:
             except IndexFailedError as error:  # the log has it, and the next opening reads it there
                 logger.warning("index closed as it was error=%s", error.reason)
             self.log.end()
+            self.log.tail_file.end()
             self.files.close()
             self.index.close()
             self.refusal = "the archive is closed"

@@ -226,6 +226,16 @@ class Holdings(Protocol):
         `broken` gave them."""
         ...
 
+    @property
+    def lost(self) -> int:
+        """Captures that went with files that are gone or too short, and are not back."""
+        ...
+
+    async def compared_with_all(self, is_ours: Callable[[bytes], bool]) -> None:
+        """No other holder has anything that is missing here. So of what was lost, `is_ours` says by its key what is
+        still waited for."""
+        ...
+
     async def compact(self) -> None:
         """Rewrite segments of which a good part went."""
         ...

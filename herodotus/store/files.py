@@ -25,6 +25,7 @@ from herodotus.core.layout import (
     FileName,
     parse_path,
 )
+from herodotus.core.manifest import MANIFEST_FOLDER
 from herodotus.store.disk import Disk, exists, is_folder, make_folder, read_file
 from herodotus.store.members import (
     DICTIONARY_BYTES_MAX,
@@ -70,6 +71,7 @@ class Files:
         self._open: OrderedDict[int, _Open] = OrderedDict()
         self._lock = Lock()
         self._last_number = 0
+        self._given_before = 0
 
     @property
     def present(self) -> list[int]:
@@ -87,7 +89,7 @@ class Files:
 
     def make_folders(self) -> None:
         for number in self.present:
-            for folder in (LOG_FOLDER, JOURNAL_FOLDER, SEGMENT_FOLDER):
+            for folder in (LOG_FOLDER, JOURNAL_FOLDER, SEGMENT_FOLDER, MANIFEST_FOLDER):
                 make_folder(self.disk(number), folder)
 
     def load(self) -> None:
@@ -117,11 +119,16 @@ class Files:
 
     def take_number(self) -> int:
         """A new file number. It is never given twice, not even while its file is still being written."""
+        given = max(self._given_before, max(self.catalogue, default=0))
         if not self._last_number and len(self.present) < len(self.slices):
             # What a missing slice holds has numbers that nobody here knows: stay clear of them.
-            self._last_number = max(self.catalogue, default=0) + MISSING_NUMBERS
-        self._last_number = max(self._last_number, max(self.catalogue, default=0)) + 1
+            given += MISSING_NUMBERS
+        self._last_number = max(self._last_number, given) + 1
         return self._last_number
+
+    def keep_clear_of(self, number: int) -> None:
+        """It was given once, and all below it, whether or not there is such a file today."""
+        self._given_before = max(self._given_before, number)
 
     def logs(self) -> list[int]:
         return sorted(number for number, at in self.catalogue.items() if at.name.is_log)
@@ -140,7 +147,8 @@ class Files:
         sizes: dict[int, int] = {}
         for number, located in list(self.catalogue.items()):
             known = None if located.name.is_log else self._sizes.get(number)
-            sizes[number] = self.size(number) if known is None else known
+            with suppress(FileNotFoundError):  # it went, rightly or not: others say so
+                sizes[number] = self.size(number) if known is None else known
         self._sizes = sizes
         return sum(sizes.values())
 

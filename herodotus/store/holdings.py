@@ -45,6 +45,7 @@ from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
 from herodotus.store.losses import Losses, release
 from herodotus.store.members import MEMBER_BYTES_MAX, scan_members
+from herodotus.store.mending import came, look
 from herodotus.store.reader import Reader
 from herodotus.store.removal import covered_keys
 from herodotus.store.store import READING, UPKEEP, Acknowledge, DiskStore
@@ -349,6 +350,8 @@ class ArchiveHoldings:
         outcome = stored.outcome
         if outcome is StoreOutcome.DELETED and not self._archive.is_deleted(capture_key(stored.id)):
             await self._store.decline(stored.id)
+        if outcome in _NEW and self._archive.lost_files.unnamed:
+            came(self._archive, deposit.id)
         is_disputed = outcome in _NEW and await self._read(lambda archive: _is_disputed(archive, deposit))
         return Taken(outcome, is_disputed)
 
@@ -364,6 +367,13 @@ class ArchiveHoldings:
 
     async def release(self, keys: Collection[bytes]) -> None:
         await self._store.workers.work(lambda: release(self._archive, frozenset(keys)), UPKEEP)
+
+    @property
+    def lost(self) -> int:
+        return self._archive.lost_files.waiting
+
+    async def compared_with_all(self, is_ours: Callable[[bytes], bool]) -> None:
+        await self._read(lambda archive: look(archive, is_ours))
 
     async def compact(self) -> None:
         await self._store.compact()

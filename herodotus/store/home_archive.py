@@ -27,7 +27,7 @@ from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import Storage, archive_at
 from herodotus.store.store import OPENING, ArchiveStatistics, DiskStore, open_store, statistics_of
 from herodotus.store.survey import keep_surveyed
-from herodotus.store.upkeep import keep_tidy
+from herodotus.store.upkeep import keep_manifest, keep_tidy
 
 logger = logging.getLogger(__name__)
 
@@ -139,6 +139,7 @@ class HomeArchive:
                         tasks.start_soon(keep_tidy, self.store)
                         tasks.start_soon(keep_grace, self.store, self._home.state, self._world)
                         tasks.start_soon(keep_scrubbed, self.store)
+                        tasks.start_soon(keep_manifest, self.store)
                         if self._is_surveyed:
                             tasks.start_soon(keep_surveyed, self.store)
                         await leave.wait()
@@ -181,6 +182,8 @@ class HomeArchive:
             quarantine_bytes=counted.quarantine_bytes,
             is_index_damaged=store.archive.is_index_damaged,
             scrubbed_share=round(store.archive.scrubbed_share, 3),
+            lost=counted.lost,
+            lost_files=counted.lost_files,
         )
 
 

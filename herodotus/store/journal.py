@@ -6,10 +6,11 @@ interrupted and done again.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from herodotus.core.errors import UnusableArchiveError
 from herodotus.core.layout import JOURNAL_FOLDER, SEGMENT_FOLDER, parse_path
+from herodotus.core.manifest import MANIFEST_FOLDER
 from herodotus.store.disk import Disk, exists, is_folder, read_file, sync_folder, write_file
 from herodotus.store.files import Files
 
@@ -40,9 +41,13 @@ def _path(epoch: int) -> str:
     return f"{JOURNAL_FOLDER}/{epoch:06}.txt"
 
 
-def settle_journals(files: Files) -> bool:
+Between = Callable[[Iterable[tuple[int, str]], Iterable[tuple[int, str]]], None]
+
+
+def settle_journals(files: Files, between: Between) -> bool:
     """Finish decided journals, then remove parts of undecided ones. False when a journal names new files that are
-    missing: journal and files were copied at different moments."""
+    missing: journal and files were copied at different moments. `between` is told slice and path of the new files,
+    which are in place, and of those that go next."""
     are_whole = True
     awaited: set[tuple[int, str]] = set()
     for number in files.present:
@@ -54,7 +59,7 @@ def settle_journals(files: Files) -> bool:
                 removed = [parse_path(path) for verb, _, path in steps if verb == "remove"]
                 files.unreadable |= {name.number for name in removed if name is not None}
                 continue  # until that slice is back; files that go then take nothing new
-            are_whole = _settle(files, steps) and are_whole
+            are_whole = _settle(files, steps, between) and are_whole
             disk.unlink(path)
         sync_folder(disk, JOURNAL_FOLDER)
     _remove_parts(files, frozenset(awaited))
@@ -75,7 +80,7 @@ def _read(disk: Disk, path: str) -> list[Step]:
     return [(step[1], int(step[2]), step[3]) for step in steps if step is not None]
 
 
-def _settle(files: Files, steps: Sequence[Step]) -> bool:
+def _settle(files: Files, steps: Sequence[Step], between: Between) -> bool:
     """False when not all new files are there: then the old ones stay."""
     is_whole = True
     for verb, slice_, path in steps:
@@ -85,6 +90,9 @@ def _settle(files: Files, steps: Sequence[Step]) -> bool:
                 disk.rename(path + PART, path)
             is_whole = exists(disk, path) and is_whole
     _sync_folders(files, steps)
+    if is_whole:
+        new, old = ([step[1:] for step in steps if step[0] == verb] for verb in ("install", "remove"))
+        between(new, old)
     for verb, slice_, path in steps if is_whole else ():
         disk = files.disk(slice_)
         if verb == "remove" and exists(disk, path):
@@ -103,7 +111,7 @@ def _remove_parts(files: Files, awaited: frozenset[tuple[int, str]]) -> None:
     for number in files.present:
         disk = files.disk(number)
         buckets = [f"{SEGMENT_FOLDER}/{name}" for name in disk.listdir(SEGMENT_FOLDER) if len(name) == 1]
-        for folder in (".", JOURNAL_FOLDER, SEGMENT_FOLDER, *buckets):
+        for folder in (".", JOURNAL_FOLDER, MANIFEST_FOLDER, SEGMENT_FOLDER, *buckets):
             for name in disk.listdir(folder) if is_folder(disk, folder) else ():
                 path = name if folder == "." else f"{folder}/{name}"
                 if name.endswith(PART) and (number, path) not in awaited and not is_folder(disk, path):

@@ -3,7 +3,7 @@
 The ingest log is one file in arrival order. `write` puts bytes at the known tail, `flush` makes them durable;
 only then may anybody be told. A file counts only after its own name is durable. After a failed flush the
 kernel may have dropped the pages and called them clean, so it is never tried again: the file is left at its
-last good byte and a new one begun.
+last good byte and a new one begun. After each flush a row beside the log says how far it reached (`TailFile`).
 
 Each log has a mark, four random bytes in the header of every member: behind a damaged place nothing else can be
 taken for one, such as a member that a page had as its body.
@@ -12,21 +12,29 @@ Which items does the archive store, and what is their form in the log?
 """
 
 import errno
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from threading import Lock
 from typing import NamedTuple
+from zlib import crc32
 
 from herodotus.core.bundles import Visit, format_tombstones, format_visits
 from herodotus.core.captures import CaptureId
 from herodotus.core.errors import StoreRefusedError
 from herodotus.core.index_rows import RowKind, bucket_of
 from herodotus.core.layout import LOG_FOLDER, FileName
+from herodotus.core.manifest import MANIFEST_FOLDER, SLOT_BYTES, TAIL_BYTES, TailRow, chained
 from herodotus.core.warc import Fields, derive_record_id, format_date, format_record
-from herodotus.store.disk import Disk, sync_folder, write_all
+from herodotus.store.disk import Disk, exists, sync_folder, write_all, write_file
 from herodotus.store.files import Files
 from herodotus.store.members import gzip_member
+
+logger = logging.getLogger(__name__)
+
+TAIL_PATH = f"{MANIFEST_FOLDER}/tail"
 
 
 def format_warcinfo(name: FileName, time_s: int, software: Fields) -> bytes:
@@ -77,6 +85,73 @@ def marked(members: Iterable[bytes], mark: bytes) -> bytes:
     return b"".join(part for member in members for part in (member[:4], mark, memoryview(member)[8:]))
 
 
+class TailFile:
+    """How far the log was durable, beside it on its disk. No failure here refuses a capture: the row that stands is
+    then older, which says less and nothing wrong."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self.row = TailRow()
+        """The last one, also where no disk took it."""
+        self.is_held = False
+        """While the list of files is behind: the log before is in no list yet, and must not lose its row."""
+        self.on_dirty: Callable[[], None] = lambda: None
+        """Called when there is a row to sync, in the thread that writes it: it must be quick."""
+        self._is_dirty = False
+        self._disk: Disk | None = None
+        self._fd = -1
+        self._lock = Lock()
+        """Held while the file is synced or changed for another."""
+
+    def note(self, log: int, tail: int, captures: int, crc: int) -> None:
+        """All before `tail` is durable now. `crc`: of the bytes since the last row."""
+        # Only after the flush of the log has returned. A row that led the log would take each torn tail for a loss.
+        row = TailRow(self.row.sequence + 1, log, tail, captures, chained(self.row.chain, tail, crc))
+        self.row = row
+        if self._disk is None or self.is_held:
+            return
+        try:
+            self._disk.pwrite(self._fd, row.encode(), row.slot)
+        except OSError as error:
+            logger.warning("manifest: no row written path=%s error=%s", TAIL_PATH, error.strerror)
+            return
+        if not self._is_dirty:
+            self._is_dirty = True
+            self.on_dirty()
+
+    def sync(self) -> None:
+        """Between two calls a power cut may cost the rows, and then nobody notices a log that was cut behind them."""
+        with self._lock:
+            if not self._is_dirty or self._disk is None:
+                return
+            self._is_dirty = False
+            try:
+                self._disk.fdatasync(self._fd)
+            except OSError as error:
+                logger.warning("manifest: not synced path=%s error=%s", TAIL_PATH, error.strerror)
+
+    def use(self, slice_: int) -> None:
+        """The one beside a log on that slice; made if there is none."""
+        self.end()
+        disk = self._files.disk(slice_)
+        try:
+            if not exists(disk, TAIL_PATH):
+                write_file(disk, TAIL_PATH, [bytes(SLOT_BYTES + TAIL_BYTES)])
+            fd = disk.open(TAIL_PATH, os.O_RDWR)
+        except OSError as error:
+            logger.warning("manifest: not opened path=%s error=%s", TAIL_PATH, error.strerror)
+            return
+        with self._lock:
+            self._disk, self._fd = disk, fd
+
+    def end(self) -> None:
+        self.sync()
+        with self._lock:
+            if self._disk is not None:
+                self._disk.close(self._fd)
+            self._disk, self._fd, self._is_dirty = None, -1, False
+
+
 class IngestLog:
     def __init__(self, files: Files, software: Fields, random_bytes: Callable[[int], bytes]) -> None:
         self._files = files
@@ -85,6 +160,11 @@ class IngestLog:
         self.number = 0
         self.tail = 0
         self.slice = files.present[0] if files.present else 0
+        self.tail_file = TailFile(files)
+        self.captures = 0
+        """Records of captures in it."""
+        self._crc = 0
+        """Of what was written last."""
         self._mark = bytes(MARK_BYTES)
         self._disk: Disk | None = None
         self._fd = -1
@@ -124,7 +204,7 @@ class IngestLog:
             raise
         self._files.add(slice_, name)
         self.end()
-        self._mark, self.slice = mark, slice_
+        self._mark, self.slice, self.captures, self._crc = mark, slice_, 0, crc32(info)
         self._disk, self._fd, self.number, self.tail = disk, fd, name.number, tail
 
     def resume(self, number: int, tail: int) -> None:
@@ -150,7 +230,8 @@ class IngestLog:
         assert self._disk is not None
         start = self.tail
         try:
-            self.tail = write_all(self._disk, self._fd, [marked(buffers, self._mark)], start)
+            data = marked(buffers, self._mark)
+            self.tail = write_all(self._disk, self._fd, [data], start)
         except OSError as error:
             if not _is_full(error):
                 raise
@@ -158,11 +239,17 @@ class IngestLog:
             self._disk.ftruncate(self._fd, start)
             raise StoreRefusedError("the disk is full") from error
         assert self.tail == start + sum(map(len, buffers)), "what follows is placed by these lengths"
+        self._crc = crc32(data)
         return start
 
     def flush(self) -> None:
         assert self._disk is not None
         self._disk.fdatasync(self._fd)
+
+    def note_durable(self, captures: int) -> None:
+        """What was written last, with so many captures, is flushed."""
+        self.captures += captures
+        self.tail_file.note(self.number, self.tail, self.captures, self._crc)
 
     def abandon(self, good_tail: int) -> None:
         """Give the file up: after an error, the disk's contents beyond the last good byte are unknown."""

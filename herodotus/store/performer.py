@@ -41,6 +41,7 @@ from herodotus.core.warc import format_date
 from herodotus.home.durable import storage_failure
 from herodotus.home.removed import Rule, Telling, alter, forget_removed, note_removed, removals_in
 from herodotus.store.import_orders import ImportProgress, take_in
+from herodotus.store.mending import accept
 from herodotus.store.notice_orders import note_undone, perform_on_notice
 from herodotus.store.reader import Version
 from herodotus.store.removal import RemovalReport, erase_rules, survey_covered
@@ -196,6 +197,8 @@ def _verify(store: DiskStore, order: Verify, say: Say) -> Verification:
         records += 1
         say(f"{path}: {100 * done // max(1, total)} %" if records % VERIFIES_BETWEEN_WORDS == 0 else "")
 
+    if order.gives_up:
+        accept(store.archive)
     return verify(store.archive, repair=order.repair, report=report)
 
 

@@ -3,13 +3,14 @@
 The files are the truth. The index carries the position in the log up to which it knows everything. Later records are
 applied again, and the last log is cut where it stops being whole. A sealing that was under way is finished or
 forgotten by its journal. An index that is missing, of another version, or ahead of the files (a home copied while it
-ran) is rebuilt.
+ran) is rebuilt. Before anything is cut or indexed, the files are compared with the manifest: see `missing_files`.
 """
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from herodotus.core.bundles import VISITS_TYPE, parse_tombstones, parse_visits
 from herodotus.core.errors import ArchiveError, MalformedRecordError, UnusableArchiveError
@@ -42,6 +43,24 @@ from herodotus.store.engine import (
 from herodotus.store.index import IndexBatch
 from herodotus.store.journal import settle_journals
 from herodotus.store.losses import Losses, is_only_head, leave_out, lost_in, rows_of_rotten
+from herodotus.store.mending import (
+    check_names,
+    forget_missing,
+    knows_all_of,
+    look,
+    name_missing,
+    names,
+    put_names,
+)
+from herodotus.store.missing_files import (
+    Missing,
+    check_last_stretch,
+    count_log,
+    cut_torn,
+    find_missing,
+    note_missing,
+    settle_manifest,
+)
 from herodotus.store.notes import note_at, note_places
 from herodotus.store.quarantine import Lost
 from herodotus.store.resync import Search
@@ -60,17 +79,25 @@ VISITS_AT_ONCE = 50_000
 def open_archive(archive: Archive) -> None:
     """Ready to serve, whatever a crash left. A disk that cannot be written is served read-only."""
     with archive.lock:
+        archive.manifest.read()
+        is_first = archive.manifest.is_new
         are_of_one_moment = _prepare_folders(archive)
         archive.files.load()
         archive.quarantine.load()
-        if are_of_one_moment and _index_fits(archive) and _is_loaded(archive):
+        if is_first and archive.files.catalogue:
+            logger.warning("manifest: there was none, it is made from the files that are here")
+        lost = _take_stock(archive)
+        if are_of_one_moment and _index_fits(archive, lost) and _is_loaded(archive):
             _note_missing(archive)
             archive.directories.drop_rows_of_before()
             _catch_up_with_sealing(archive)
+            _forget(archive, lost)
             _apply_logs(archive, *archive.applied, counts_visits=True)
             leave_out(archive)
         else:
             _rebuild(archive)
+        check_last_stretch(archive)
+        _settle_losses(archive)
 
 
 def rebuild(archive: Archive) -> None:
@@ -79,7 +106,64 @@ def rebuild(archive: Archive) -> None:
         archive.log.end()
         archive.files.load()
         archive.quarantine.load()
+        _take_stock(archive)
         _rebuild(archive, rows_of_rotten(archive))
+        _settle_losses(archive)
+
+
+def notice(archive: Archive) -> bool:
+    """Whether files went since the opening; then that is noted, and the captures in them are forgotten."""
+    with archive.upkeep_lock, archive.lock:
+        if archive.refusal is not None:
+            return False
+        archive.files.load()
+        lost = _take_stock(archive)
+        if not lost:
+            return False
+        if archive.log.number in {one.number for one in lost}:
+            archive.begin_log()
+        _forget(archive, lost)
+        settle_manifest(archive)
+        return True
+
+
+def _take_stock(archive: Archive) -> list[Missing]:
+    """Compare with the manifest, and write down what is missing, before anything is cut or indexed."""
+    archive.lost_files.read()
+    lost = find_missing(archive)
+    if lost:
+        note_missing(archive, lost)
+        cut_torn(archive, lost)
+        archive.uncut |= {one.number for one in lost if not one.left}  # nothing is left to continue
+    return lost
+
+
+def _forget(archive: Archive, lost: Collection[Missing]) -> None:
+    if not lost:
+        return
+    check_names(archive)
+    are_known = {one.number for one in lost if knows_all_of(archive, one)}
+    again = forget_missing(archive, lost)
+    for number, start in again.items():
+        if number in archive.files.catalogue and number < archive.applied[0]:
+            _Indexing(archive, number).run(start)
+    name_missing(archive, lost, are_known)
+    look(archive)
+
+
+def _settle_losses(archive: Archive) -> None:
+    """Files may be back, from a backup or with their disk."""
+    check_names(archive)
+    for loss in archive.lost_files.open:
+        with suppress(KeyError, FileNotFoundError):
+            if loss.size and archive.files.size(loss.number) >= loss.size:
+                _Indexing(archive, loss.number).run(0)
+                book = archive.lost_files.book
+                rest = tuple(one for one in book.losses if one.number != loss.number)
+                back = replace(loss, unnamed=0)
+                archive.lost_files.write(replace(book, losses=(*rest, back)))
+    look(archive)
+    settle_manifest(archive)
 
 
 def _prepare_folders(archive: Archive) -> bool:
@@ -87,7 +171,7 @@ def _prepare_folders(archive: Archive) -> bool:
     are_of_one_moment = True
     try:
         archive.files.make_folders()
-        are_of_one_moment = settle_journals(archive.files)
+        are_of_one_moment = settle_journals(archive.files, archive.manifest.swapping)
         for number in archive.files.present:
             if not exists(archive.files.disk(number), "README.txt"):
                 write_file(archive.files.disk(number), "README.txt", [README.encode()])
@@ -96,15 +180,18 @@ def _prepare_folders(archive: Archive) -> bool:
     return are_of_one_moment
 
 
-def _index_fits(archive: Archive) -> bool:
+def _index_fits(archive: Archive, lost: Collection[Missing]) -> bool:
     if archive.index.get(FORMAT_KEY) != FORMAT or archive.index.get(DAMAGED_KEY) is not None:
         return False
     missing = archive.files.missing
     if any(slice_ not in missing for slice_ in decode_numbers(archive.index.get(MISSING_KEY) or b"")):
         return False  # it was made or used while a slice was away that is here again
-    if not missing and archive.epoch > _last_epoch(archive) and not _has_its_files(archive):
+    last_epoch = max(_last_epoch(archive), archive.manifest.epoch)
+    if not missing and archive.epoch > last_epoch and not _has_its_files(archive):
         return False  # of a later moment than the files: they are a copy
     number, offset = archive.applied
+    if any(one.number == number or (one.number > number and one.row.name.is_log) for one in lost):
+        return True  # it forgets what was lost, and is right again
     if number in archive.files.catalogue:
         return archive.files.size(number) >= offset
     # Its log was sealed since, or lies on a slice that is missing.
@@ -135,7 +222,9 @@ def _is_loaded(archive: Archive) -> bool:
 
 def _rebuild(archive: Archive, known: Known | None = None) -> None:
     known, acknowledged = known or {}, _acknowledged(archive)
+    kept, is_new = names(archive), archive.index.get(FORMAT_KEY) is None
     archive.index.clear()
+    put_names(archive, kept, is_new=is_new)
     archive.load_counts()
     seed = f"{archive.now()} {sorted(archive.files.catalogue)}".encode()
     first = IndexBatch([(INCARNATION_KEY, hashlib.sha256(seed).digest()[:8])])
@@ -204,7 +293,8 @@ def _apply_logs(
     for log in logs:
         of_log = (known or {}).get(log, {})
         indexing = _Indexing(archive, log, counting, known=of_log)
-        indexing.acknowledged = acknowledged[1] if acknowledged[0] == log else 0
+        if acknowledged[0] == log:
+            indexing.acknowledged = max(indexing.acknowledged, acknowledged[1])
         end = log, indexing.run(offset if log == number else 0)
     assert end >= (number, offset), "what is applied stays applied"
     if logs:
@@ -232,7 +322,7 @@ def _count_visits(archive: Archive) -> None:
 
 def _resume(archive: Archive, log: int, end: int) -> None:
     archive.log.number, archive.log.tail = log, end
-    if log in archive.files.unreadable:
+    if log in archive.files.unreadable | archive.uncut:
         return  # the disk may read these bytes tomorrow: nothing is cut, another log is begun
     size = archive.files.size(log)
     assert end <= size
@@ -242,6 +332,7 @@ def _resume(archive: Archive, log: int, end: int) -> None:
     if archive.refusal is None:
         try:
             archive.log.resume(log, end)
+            count_log(archive, log, end)
         except OSError as error:
             archive.refusal = f"the disk cannot be written: {error.strerror}"
 
@@ -263,7 +354,8 @@ class _Indexing:
         self.number = number
         self.counting = counting
         self.known = known or {}
-        self.acknowledged = 0
+        row = archive.manifest.expected().get(number)
+        self.acknowledged = 0 if row is None else row.size
         """What ends here or before was told to somebody: where it is torn, it rotted."""
         self.last: StoredCapture | None = None
         self.losses = Losses(archive)

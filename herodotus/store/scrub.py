@@ -17,6 +17,7 @@ import anyio
 from herodotus.core.cdxj import extent_of_line
 from herodotus.core.errors import ArchiveError, MalformedRecordError, UnusableArchiveError, UpkeepStoppedError
 from herodotus.core.layout import CDXJ_BYTES_MAX, FileName
+from herodotus.store.companions import make_list
 from herodotus.store.disk import read_file, write_file
 from herodotus.store.engine import DAMAGED_KEY, Archive
 from herodotus.store.index import IndexBatch
@@ -192,7 +193,7 @@ class Scrub:
         own = sorted(line_of(one, one.place, file_name) for one in stretch.captures)
         there = sorted(line for at, lines in listed.items() if stretch.start <= at < until for line in lines)
         if own != there or not is_whole:
-            self._mend_list(number, file_name)
+            self._mend_list(number)
 
     def _read_list(self, slice_: int, name: FileName) -> tuple[dict[int, list[str]], bool]:
         """Lines by the offset of their member, and whether all of it is such lines."""
@@ -209,23 +210,10 @@ class Scrub:
             listed.setdefault(extent[0], []).append(line)
         return listed, lines[-1] == "" and lines == [*sorted(lines[:-1]), ""]
 
-    def _mend_list(self, number: int, file_name: str) -> None:
-        """A list is made from its segment alone."""
-        archive, located = self._archive, self._archive.files.catalogue[number]
+    def _mend_list(self, number: int) -> None:
+        """Of a damaged segment not: it is noted when it is read, and then both are written again."""
         self._listed = (-1, {}, True)
-        try:
-            found = scan_file(archive.files, number, 0, archive.files.size(number))
-            lines = sorted(
-                line_of(one, one.place, file_name) for one in found if isinstance(one, StoredCapture)
-            )
-            content = "".join(f"{line}\n" for line in lines).encode()
-            write_file(archive.files.disk(located.slice), located.name.cdxj, [content])
-        except MalformedRecordError:
-            return  # it is noted when it is read, and then both are written again
-        except OSError as error:
-            logger.warning("list of a segment cannot be written path=%s error=%s", located.name.cdxj, error)
-            return
-        logger.warning("list of a segment made again path=%s", located.name.cdxj)
+        make_list(self._archive, number)
 
     def _check_dictionary(self, number: int) -> None:
         """It is there twice; `Files.dictionary` gives the one that is whole."""

@@ -41,6 +41,7 @@ from herodotus.store.intake import is_compressed
 from herodotus.store.journal import is_decided, settle_journals, write_journal
 from herodotus.store.losses import Losses, settle
 from herodotus.store.members import Dictionary, check_members
+from herodotus.store.missing_files import settle_manifest
 from herodotus.store.notes import SortedNotes
 from herodotus.store.salvage import salvaged, whole_parts
 from herodotus.store.segments import (
@@ -196,7 +197,7 @@ class _Merge:
         # Also above epochs that left no file, when all their captures were deleted: the index has heard of
         # them, and would take a segment of the same number for one it knows.
         known = max(located.name.epoch for located in self._files.catalogue.values())
-        self._epoch = 1 + max(known, self._archive.epoch)
+        self._epoch = 1 + max(known, self._archive.epoch, self._archive.manifest.epoch)
         self._slices = find_room(self._archive, self._epoch, self._live, self._counted)
         for bucket in range(BUCKETS):
             self._merge_bucket(bucket, notes.of_bucket(bucket))
@@ -403,7 +404,8 @@ class _Merge:
         for number in self._inputs:
             self._files.forget(number)
         self._archive.rotten -= self._inputs
-        settle_journals(self._files)
+        settle_journals(self._files, self._archive.manifest.swapping)
+        settle_manifest(self._archive)
         return moved
 
     def _refused(self, error: OSError) -> StoreRefusedError:

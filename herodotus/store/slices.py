@@ -67,6 +67,8 @@ def archive_at(
     folder = home / "archive"
     folder.mkdir(parents=True, exist_ok=True)
     slices = open_slices(folder, storage)
+    state = home / "state"
+    state.mkdir(exist_ok=True)
     index = storage.index(home / "index")  # ours alone: unfinished sorting was given up
     for left in folder.glob(f"{PREFIX}*"):
         shutil.rmtree(left, ignore_errors=True)
@@ -77,6 +79,7 @@ def archive_at(
         settings=settings,
         free_bytes=lambda slice_: _free_bytes(slices[slice_]),
         scratch=folder,
+        state=storage.disk(state),
         random_bytes=storage.random_bytes,
     )
     archive.removed = removals_of(home / "state")

@@ -79,6 +79,9 @@ class ArchiveStatistics:
     truncated_bytes: int
     refusal: str | None
     """Why nothing can be stored now, or None."""
+    lost: int
+    """Captures that went with files, and are not back."""
+    lost_files: tuple[str, ...]
     quarantined: int = 0
     """Captures that lie damaged in quarantine and are not whole again."""
     quarantined_urls: tuple[str, ...] = ()
@@ -270,7 +273,7 @@ def statistics_of(archive: Archive) -> ArchiveStatistics:
     numbers = list(archive.files.catalogue)
     return ArchiveStatistics(
         captures=archive.captures,
-        bytes=sum(archive.files.size(number) for number in numbers),
+        bytes=archive.files.bytes_used(),
         index_bytes=archive.index.bytes_used(),
         files=len(numbers),
         logs=len(archive.files.logs()),
@@ -286,6 +289,8 @@ def statistics_of(archive: Archive) -> ArchiveStatistics:
             islice(filterfalse(archive.removed.covers, archive.quarantine.urls()), URLS_SHOWN)
         ),
         quarantine_bytes=archive.quarantine.bytes_used,
+        lost=archive.lost_files.waiting,
+        lost_files=tuple(f"{loss.path} {loss.what}" for loss in archive.lost_files.open),
     )
 
 

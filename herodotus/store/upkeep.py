@@ -2,6 +2,9 @@
 
 Sealing is paced, so it may take a while; a peer that stops and a command that is interrupted give it up, and the next
 one begins it again.
+
+Is the manifest on the disk, and are the files there? Rows of the log's tail are synced some seconds after they were
+written. Now and then all files are looked for, and losses for which captures came.
 """
 
 import logging
@@ -9,6 +12,12 @@ import logging
 import anyio
 
 from herodotus.core.errors import ArchiveError, StoreRefusedError, UpkeepStoppedError
+from herodotus.core.ports import Lane
+from herodotus.store.committer import current_bell
+from herodotus.store.companions import make_missing_lists
+from herodotus.store.mending import look
+from herodotus.store.missing_files import are_all_here
+from herodotus.store.recovery import notice
 from herodotus.store.sealing import NOTHING, Sealed
 from herodotus.store.store import READING, DiskStore
 
@@ -17,6 +26,12 @@ logger = logging.getLogger(__name__)
 SEALED_FROM_BYTES = 64 * 1024 * 1024
 """Of the log: some 20,000 captures, whose sealing takes seconds; fewer would make many small segments."""
 PERIOD_S = 60.0
+SYNC_S = 5.0
+"""So much of a log may be cut after a power cut without anybody here noticing; other holders have it."""
+WATCH_S = 60.0
+MENDING_S = 5.0
+"""While something is lost."""
+WATCHING = Lane("archive manifest", 2)
 
 
 async def tidy(store: DiskStore, from_bytes: int = SEALED_FROM_BYTES) -> Sealed:
@@ -79,6 +94,45 @@ async def _end_upkeep_with(store: DiskStore) -> None:
         await anyio.sleep_forever()
     finally:
         store.end_upkeep()
+
+
+async def keep_manifest(store: DiskStore, watch_s: float = WATCH_S) -> None:
+    """Until it is cancelled."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_sync_tail, store)
+        tasks.start_soon(_watch_files, store, watch_s)
+
+
+async def _sync_tail(store: DiskStore) -> None:
+    bell, tail_file = current_bell(store.workers), store.archive.log.tail_file
+    changed = anyio.Event()
+
+    def tell() -> None:
+        changed.set()
+
+    tail_file.on_dirty = lambda: bell.ring(tell)
+    while True:
+        await store.workers.work(tail_file.sync, WATCHING)
+        await changed.wait()
+        changed = anyio.Event()
+        await anyio.sleep(SYNC_S)
+
+
+async def _watch_files(store: DiskStore, watch_s: float) -> None:
+    while True:
+        try:
+            await store.workers.work(lambda: _watch(store), WATCHING)
+        except (ArchiveError, OSError) as error:
+            logger.warning("the archive's files could not be looked at error=%s", error)
+        await anyio.sleep(min(MENDING_S, watch_s) if store.archive.lost_files.open else watch_s)
+
+
+def _watch(store: DiskStore) -> None:
+    archive = store.archive
+    if not are_all_here(archive):
+        notice(archive)
+    look(archive)
+    make_missing_lists(archive)
 
 
 def _log_bytes(store: DiskStore) -> int:

@@ -26,12 +26,15 @@ from herodotus.core.index_rows import (
     decode_entry,
     family_key,
 )
+from herodotus.core.lost_files import LostFile
 from herodotus.core.warc import decode_digest
+from herodotus.store.companions import is_list_right, make_list
 from herodotus.store.engine import DAMAGE_MAX, Archive, Damage
 from herodotus.store.losses import settle
+from herodotus.store.mending import look
 from herodotus.store.notes import note_places
 from herodotus.store.reader import Reader
-from herodotus.store.recovery import rebuild
+from herodotus.store.recovery import notice, rebuild
 from herodotus.store.resync import Search
 from herodotus.store.scan import ScanProgress, scan_file
 from herodotus.store.stored_records import StoredCapture
@@ -51,7 +54,12 @@ class Verification:
     orphans: int = 0
     """Damaged, too: whole revisits with a damaged original."""
     missing: int = 0
-    """The index knows them, no file has them: captures, and notes of visits and deletions."""
+    """The index knows them, no file has them: captures, and notes of visits and deletions. With those that are lost."""
+    lost: int = 0
+    """Captures that went with files that are gone or too short, and are not back."""
+    losses: list[LostFile] = field(default_factory=list)
+    lists: list[str] = field(default_factory=list)
+    """Of captures, beside segments: they were gone or other than when they were written, and are made again."""
     unknown: int = 0
     """A file has them, the index does not."""
     quarantined: int = 0
@@ -62,7 +70,7 @@ class Verification:
 
     @property
     def is_sound(self) -> bool:
-        return not (self.damaged or self.missing or self.unknown or self.quarantined)
+        return not (self.damaged or self.missing or self.unknown or self.lost or self.quarantined)
 
 
 def verify(
@@ -71,6 +79,7 @@ def verify(
     """Reading and storing continue meanwhile; sealing waits."""
     with archive.upkeep_lock:
         found = Verification()
+        notice(archive)
         with archive.lock:
             ends = {number: archive.files.size(number) for number in sorted(archive.files.catalogue)}
             if archive.log.is_open:
@@ -78,6 +87,8 @@ def verify(
         seen = _Seen(ends, archive.files.catalogue, archive.log.number)
         for number, end in ends.items():
             _verify_file(archive, number, end, found, seen, report)
+            if not is_list_right(archive, number) and make_list(archive, number):
+                found.lists.append(archive.files.catalogue[number].name.cdxj)
         found.missing = sum(
             seen.misses(decode_entry(value).place) for _, value in archive.index.scan(CAPTURE, after(CAPTURE))
         )
@@ -90,6 +101,9 @@ def verify(
         found.foreign = tuple(archive.files.foreign)
         settle(archive)
         found.quarantined = archive.quarantine.captures
+        look(archive)
+        found.losses, found.lost = list(archive.lost_files.open), archive.lost_files.waiting
+        found.missing += found.lost
         if repair and not found.is_sound:
             rebuild(archive)
             found.is_repaired = True

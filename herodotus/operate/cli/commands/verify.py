@@ -12,12 +12,21 @@ from herodotus.operate.cli.printing import say
 
 @main.command()
 @click.option("--repair", is_flag=True, help="Rebuild the index if it does not match the files.")
+@click.option(
+    "--give-up", is_flag=True, help="Wait no longer for captures that went with files and did not come back."
+)
 @framed(json=True)
-def verify(frame: CommandFrame, repair: bool) -> None:
-    """Read every byte of the archive and check it against its digests and the index."""
+def verify(frame: CommandFrame, repair: bool, give_up: bool) -> None:
+    """Read every byte of the archive and check it against its digests, the index and the manifest."""
     with archive_access(frame) as archive:
-        found = archive.perform(Verify(repair=repair)).facts
+        found = archive.perform(Verify(repair=repair, gives_up=give_up)).facts
     frame.show(found)
+    for loss in found["losses"]:
+        left = f"has {loss['left']} of its {loss['size']} bytes" if loss["left"] else "is gone"
+        waiting = loss["named"] + loss["unnamed"]
+        say(f"{loss['path']} {left}: {waiting} of its {loss['captures']} lost captures are not back")
+    for name in found["lists"]:
+        say(f"{name} was gone or changed: it is made again")
     for damage in found["damage"]:
         say(f"{damage['path']} at byte {damage['offset']}: {damage['reason']}")
     for name in found["foreign"]:
@@ -35,5 +44,15 @@ def verify(frame: CommandFrame, repair: bool) -> None:
         say(
             "Damaged records can only come from another copy: import them from a file, or wait for other holders."
         )
-    if found["damaged"] or found["quarantined"] or not (found["is_sound"] or found["is_repaired"]):
+    if found["lost"]:
+        say(
+            "Other holders send lost captures again to a running peer. If they do not come, put the file back from a"
+            " backup, or give them up with `--give-up`."
+        )
+    if (
+        found["damaged"]
+        or found["lost"]
+        or found["quarantined"]
+        or not (found["is_sound"] or found["is_repaired"])
+    ):
         sys.exit(1)
