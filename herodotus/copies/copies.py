@@ -45,7 +45,7 @@ from herodotus.core.index_rows import CAPTURE, capture_key
 from herodotus.core.ports import Lane
 from herodotus.core.reconciliation import Scope, member_of, ranges_of
 from herodotus.core.settings.sections import CopiesSettings
-from herodotus.core.status import CopiesStatus, DoorStatus
+from herodotus.core.status import CopiesStatus, CopyPlacesStatus, DoorStatus
 from herodotus.peers.calls import CallError, Services
 from herodotus.peers.ring_view import LastingView
 from herodotus.store import Bell, Holdings, current_bell
@@ -381,9 +381,11 @@ class Copies:
             repaired=counts.repaired,
             bytes_in=self.parts.download.spent,
             bytes_out=self.parts.upload.spent,
-            in_places=in_places,
-            places_told=places_told(in_places, view.copies, places),
-            is_short_of_places=is_short_of_places(in_places, view.copies, places),
+            places=CopyPlacesStatus(
+                captures=in_places,
+                told=places_told(in_places, view.copies, places),
+                is_short=is_short_of_places(in_places, view.copies, places),
+            ),
             holders=holders_of(self.parts, self._rounds.met),
             audits=audits_of(self.parts, self._auditor.past),
             doors=DoorStatus() if self.parts.doors is None else self.parts.doors.status(self.parts),

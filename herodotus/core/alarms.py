@@ -36,9 +36,9 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
         yield f"{status.leaving.silent:,} peers that should take over what this peer holds do not take it now"
     yield from _crowds(status)
     yield from _alarms_of_the_ring(status.ring, status.uptime_s)
-    if copying.is_short_of_places:
+    if copying.places.is_short:
         yield (
-            f"The {copying.places_told}: few networks have most of the ring. Invite members elsewhere, as one provider"
+            f"The {copying.places.told}: few networks have most of the ring. Invite members elsewhere, as one provider"
             " that goes takes those copies along"
         )
     used = budget.month_up_bytes + budget.month_down_bytes

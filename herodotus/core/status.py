@@ -48,6 +48,8 @@ class PlacesStatus:
     probation_days: int = 0
     """After which a new member counts, in this network today."""
     veteran_days: int = 0
+    is_counted: bool = True
+    """Whether this peer is of age itself, or a reader of the ring alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +281,18 @@ class DoorStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPlacesStatus:
+    """In how many places the holders of our captures are; nothing where each key is a place of its own."""
+
+    captures: dict[str, int] = field(default_factory=dict)
+    """By the number of places."""
+    told: str = ""
+    """The same as a sentence."""
+    is_short: bool = False
+    """The ring has many places, and yet copies share some."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopiesStatus:
     """Captures under way and since the start. `suspects` lists the peers that broke a promise, and how."""
 
@@ -309,12 +323,7 @@ class CopiesStatus:
     """Captures that have fewer copies since a holder removed its own; they are not among `too_few`."""
     bytes_in: int = 0
     bytes_out: int = 0
-    in_places: dict[str, int] = field(default_factory=dict)
-    """Captures of ours by the number of places in which their holders are; empty where each key is a place."""
-    places_told: str = ""
-    """The same as a sentence."""
-    is_short_of_places: bool = False
-    """The ring has many places, and yet copies share some."""
+    places: CopyPlacesStatus = field(default_factory=CopyPlacesStatus)
     holders: tuple[HolderStatus, ...] = ()
     audits: tuple[AuditStatus, ...] = ()
     """The last of them, newest first."""

@@ -295,11 +295,11 @@ class RingMembership:
                 successors=tuple(map(neighbour, view.successors)),
             )
 
+        standings, rules = self.node.standings(), self.rules.places
+        own = standings.get(self.node.me.peer)
         return RingStatus(
             places=places_status(
-                self.node.standings().values(),
-                self.rules.places,
-                self.rules.places.day_of(self._parts.world.unix_s()),
+                standings.values(), rules, rules.day_of(self._parts.world.unix_s()), own=own
             ),
             silent=silent_status(self.node.members()),
             members=ring.members,
@@ -322,7 +322,9 @@ class RingMembership:
         )
 
 
-def places_status(standings: Collection[Standing], rules: PlaceRules, day: int) -> PlacesStatus:
+def places_status(
+    standings: Collection[Standing], rules: PlaceRules, day: int, *, own: Standing | None = None
+) -> PlacesStatus:
     of_age = [one for one in standings if one.is_of_age]
     return PlacesStatus(
         by=rules.by,
@@ -331,6 +333,7 @@ def places_status(standings: Collection[Standing], rules: PlaceRules, day: int) 
         of_age=len(of_age),
         probation_days=rules.probation_on(day),
         veteran_days=rules.veteran_on(day),
+        is_counted=own is None or own.is_of_age,
     )
 
 

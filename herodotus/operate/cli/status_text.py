@@ -51,7 +51,8 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
 
 def _copying_lines(copying: _Facts) -> list[str]:
     """The last comparison with each holder, the results of audits, the suspects."""
-    lines = [_line("  places", copying["places_told"])] if copying.get("places_told") else []
+    told = _dict(copying, "places").get("told")
+    lines = [_line("  places", told)] if told else []
     for holder in _dicts(copying.get("holders")):
         ago = holder.get("compared_s_ago")
         when = f"compared {_number(ago):,} s ago" if isinstance(ago, int) else "not compared yet"
@@ -141,7 +142,14 @@ def _place_lines(places: _Facts) -> list[str]:
     found = f"{_number(places.get('places')):,} with {_number(places.get('of_age')):,} members that count"
     probation, veteran = _number(places.get("probation_days")), _number(places.get("veteran_days"))
     since = f"; a new one counts after {probation:,} days, is a veteran after {veteran:,}"
-    return [_line("  places", found + since)]
+    lines = [_line("  places", found + since)]
+    if places.get("is_counted") is False:
+        lines.append(
+            _line(
+                "", "this peer does not count yet: it stores what it will hold, and others do not rely on it"
+            )
+        )
+    return lines
 
 
 def _place(ring: _Facts) -> str:

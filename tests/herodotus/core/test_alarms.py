@@ -9,6 +9,7 @@ from herodotus.core.status import (
     BudgetStatus,
     CallsStatus,
     CopiesStatus,
+    CopyPlacesStatus,
     CrawlStatus,
     DoorStatus,
     HolderStatus,
@@ -76,6 +77,12 @@ def test_a_peer_that_is_well_raises_none() -> None:
                 ),
             ),
             "1 holders failed proofs of what they hold: a;",
+        ),
+        (
+            replace(
+                STATUS, copying=CopiesStatus(places=CopyPlacesStatus(told="copies in 5 places", is_short=True))
+            ),
+            "The copies in 5 places: few networks have most of the ring. Invite members elsewhere",
         ),
         (replace(STATUS, copying=CopiesStatus(to_send=4, to_fetch=3, done_in_s=None)), "7 copies wait to be moved"),
         (replace(STATUS, readers=ReadersStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections to the portal"),

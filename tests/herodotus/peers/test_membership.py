@@ -99,6 +99,7 @@ def test_places_are_counted_of_members_of_age() -> None:
         Standing(b"3", b"b", False),
     ]
     found = places_status(standings, PlaceRules(founded_day=100), 112)
+    assert places_status(standings, PlaceRules(), 112, own=standings[3]).is_counted is False
     assert found == PlacesStatus(by="prefix", places=2, areas=1, of_age=3, probation_days=3, veteran_days=6)
 
 

@@ -122,6 +122,13 @@ def test_places_are_told_where_copies_count_by_them() -> None:
         line
         == "  places     9 with 12 members that count; a new one counts after 7 days, is a veteran after 60"
     )
+    young = {**ring, "places": {**places, "is_counted": False}}
+    assert (
+        "             this peer does not count yet: it stores what it will hold, and others do not rely on it"
+        in (status_lines({"ring": young}))
+    )
+    copying = {"places": {"told": "copies in 6 places"}}
+    assert status_lines({"copying": copying})[-1] == "  places     copies in 6 places"
     by_peer = {**ring, "places": {**places, "by": "peer"}}
     assert not any(one.startswith("  places") for one in status_lines({"ring": by_peer}))
 
