@@ -1,13 +1,14 @@
 """Which other peers may have what this peer lacks, and how does the reader get it? A redirect, or a relayed answer.
 
-The ring names the holders of an address. A browser window is redirected there (301, as in the thesis). What a page
-embeds is relayed, because its policy lets it ask this portal alone. Views of the ring may be stale. So a holder never
+The ring names the holders of an address. A browser window is redirected to the first of them that says it has what is
+asked for (301, as in the thesis): otherwise one peer could hide a page that five others hold. What a page embeds is
+relayed, because its policy lets it ask this portal alone. Views of the ring may be stale. So a holder never
 redirects: it asks the other holders itself. A relayed request is never relayed again. And the same question from the
 same address is redirected a few times only and then relayed. So circles end soon, and each of many readers behind one
 address, as behind a proxy, gets the page.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -45,7 +46,8 @@ SENT_ON_MAX = 3
 SENT_ON_S = 10.0
 _REMEMBERED_MAX = 4_096
 KEEPERS_ASKED_S = 0.5
-"""A page does not wait longer for the other holders; a peer that did not answer in time is not named."""
+"""A page does not wait longer for other holders; a peer that did not answer in time is not named, and nobody is sent
+there."""
 KEEPERS_KEPT_S = 600.0
 _KEEPERS_KEPT_MAX = 1_024
 RELAYED_S = 20.0
@@ -130,11 +132,44 @@ class Elsewhere:
         is_relayed = self._is_gateway or self._must_relay(request, flag)
         if is_relayed or not self._may_send_on(request):
             return await self._relayed(request, holders, url, origin, is_replay=is_replay)
-        target = f"{holders[0].origin}{request.target}"
-        if not (target.isascii() and target.isprintable()):
+        if not (request.target.isascii() and request.target.isprintable()):
             return None
+        target = f"{(await self._to_send_on_to(request, holders)).origin}{request.target}"
         # A browser that kept it would go round in a circle of stale views by itself, and ask nobody who could end it.
         return moved(target, HTTPStatus.MOVED_PERMANENTLY, {"Cache-Control": "no-store", **PUBLIC})
+
+    async def _to_send_on_to(self, request: Request, holders: tuple[PortalAddress, ...]) -> PortalAddress:
+        """The first holder that says it has what is asked for: one of them may deny what the others have. Where nobody
+        says so, the first of all."""
+        first, *others = holders[:ASKED_MAX]
+        if not others:
+            return first
+        has = await self._which_have(request, (first,)) or await self._which_have(request, others)
+        return has[0] if has else first
+
+    async def _which_have(
+        self, request: Request, places: Sequence[PortalAddress], *, is_very_one: bool = False
+    ) -> tuple[PortalAddress, ...]:
+        """In their order, those that say so in time; a redirect is to something like it."""
+        found: set[str] = set()
+
+        async def ask(place: PortalAddress) -> None:
+            answer = await self._relay.fetch(place, request)
+            if answer is None:
+                return
+            if answer.status is HTTPStatus.OK or (not is_very_one and 300 <= answer.status < 400):
+                found.add(place.origin)
+
+        request = Request(
+            method="HEAD",
+            target=request.target,
+            headers={RELAYED: "1"} | {"accept": request.header("accept") or "*/*"},
+        )
+        with anyio.move_on_after(KEEPERS_ASKED_S):
+            async with anyio.create_task_group() as tasks:
+                for place in places:
+                    tasks.start_soon(ask, place)
+        return tuple(place for place in places if place.origin in found)
 
     async def keepers(self, url: str, memento: str) -> tuple[PortalAddress, ...]:
         """The other peers that have this very capture: those that should, asked whether they do. `memento` is its
@@ -143,20 +178,7 @@ class Elsewhere:
         if known is not None:
             return known
         others = [place for place in await self._directions.holders(url) if not place.is_self][:ASKED_MAX]
-        found: set[str] = set()
-
-        async def ask(place: PortalAddress) -> None:
-            answer = await self._relay.fetch(
-                place, Request(method="HEAD", target=memento, headers={RELAYED: "1"})
-            )
-            if answer is not None and answer.status is HTTPStatus.OK:
-                found.add(place.origin)
-
-        with anyio.move_on_after(KEEPERS_ASKED_S):
-            async with anyio.create_task_group() as tasks:
-                for place in others:
-                    tasks.start_soon(ask, place)
-        keepers = tuple(place for place in others if place.origin in found)
+        keepers = await self._which_have(Request(target=memento), others, is_very_one=True)
         self._keepers[memento] = keepers
         return keepers
 

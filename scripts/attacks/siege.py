@@ -29,7 +29,7 @@ PAGES_MAX = 20
 """On each of the web's six sites."""
 DAY_S = 3_600
 """Long enough that no new day of the crawl begins during an attack."""
-READY_S, ARCHIVED_S = 120.0, 600.0
+READY_S, ARCHIVED_S = 300.0, 600.0
 ALARM_S = 120.0
 """So soon must the operator be told."""
 COMMAND_S = 300.0

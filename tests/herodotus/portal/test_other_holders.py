@@ -76,6 +76,27 @@ def test_what_is_not_here_is_a_redirect_to_the_first_holder(target: str) -> None
     )  # else a browser goes in circles that only we can end
 
 
+@pytest.mark.parametrize(
+    "target", [f"/web/*/{HOME}", f"/web/20260101000000/{HOME}", f"/web/timemap/link/{HOME}"]
+)
+@pytest.mark.parametrize("first", [Library(), None], ids=["denies it", "is silent"])
+def test_a_first_holder_cannot_hide_what_another_one_has(
+    first: Library | None, target: str, holder: Library
+) -> None:
+    places = [PortalAddress(origin=one) for one in (A, B, C)]
+    asker, gateway = Asker(*places, b=holder), Asker(*places, is_gateway=True, b=holder)
+    if first is not None:
+        asker.ring.libraries[A] = gateway.ring.libraries[A] = first
+    assert asker.get(target).headers["Location"] == B + target
+    assert gateway.get(target).status == 200
+
+
+def test_a_first_holder_that_has_it_is_the_only_one_asked(holder: Library) -> None:
+    asker = Asker(*(PortalAddress(origin=one) for one in (A, B, C)), a=holder, b=holder)
+    assert asker.get(f"/web/*/{HOME}").headers["Location"].startswith(A)
+    assert [origin for origin, _ in asker.ring.fetched] == [A]
+
+
 def test_who_is_a_holder_himself_sends_nobody_on() -> None:
     answer = Asker(PortalAddress(origin=A), PortalAddress(origin="", is_self=True)).get(f"/web/*/{HOME}")
     assert answer.status == 404
