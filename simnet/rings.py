@@ -284,6 +284,10 @@ def all_learn(machines: Sequence[RingMachine], known: Sequence[SignedRecord], no
 
 def learn(machine: RingMachine, news: Iterable[News], now: float) -> int:
     """Let a machine hear of a whole table at once, as no peer does; how much of it was new to it."""
+    news = list(news)
+    for one in news:
+        if isinstance(one, SignedRecord):
+            machine._gossip.newcomers.prove(one.peer, one.record.addresses[0].host)
     return sum(machine._gossip.hear(one, now, "table") for one in news)
 
 

@@ -35,6 +35,7 @@ from dht.core.messages import (
     Reply,
     Rumour,
 )
+from dht.core.newcomers import Newcomers
 from dht.core.records import (
     Contact,
     Death,
@@ -75,6 +76,7 @@ class Gossip:
         self.thrift = Thrift(host)
         self.rumours = Rumours(host, table, self.thrift, self._anybody, self.hear)
         self.refutations = Refutations()
+        self.newcomers = Newcomers(host, table, self._hear_proven)
         self._refuted_at = float("-inf")  # a death of ours
         self._is_eager = True
         self._is_hastened = False
@@ -101,7 +103,9 @@ class Gossip:
         """Check and apply; fresh rumours are told on.  True when it was news."""
         if news.peer == self._host.me.peer:
             return self._hear_of_me(news, now)
-        is_news = self._enter(news, now) if isinstance(news, SignedRecord) else self._bury(news, now, way)
+        is_news = (
+            self._enter(news, now, way) if isinstance(news, SignedRecord) else self._bury(news, now, way)
+        )
         if is_news and way == "rumour":
             self.tell(news.peer, now)
         return is_news
@@ -124,12 +128,16 @@ class Gossip:
             return True
         return False
 
-    def _enter(self, signed: SignedRecord, now: float) -> bool:
+    def _hear_proven(self, signed: SignedRecord, now: float, is_rumour: bool) -> None:
+        self.hear(signed, now, "rumour" if is_rumour else "table")
+
+    def _enter(self, signed: SignedRecord, now: float, way: Way) -> bool:
         record = signed.record
         if self._table.records.get(record.peer) is signed:
             return False
         # The signature last: it costs more than all other checks, and most of what we hear we know already.
         fault = record_fault(record, self._host.rules.network, now) or self._table.refusal(signed)
+        fault = fault or self.newcomers.refusal(signed, now)
         if fault is None and not self._host.notary.is_record_signed(signed):
             fault = "forged"
         elif fault is None and record.previous == self._host.me.peer:
@@ -140,6 +148,8 @@ class Gossip:
             self.contests.begin(signed, now)
         if fault is not None:
             self._host.counts[f"records {fault}"] += 1
+            return False
+        if self.newcomers.must_wait(signed, now, is_rumour=way == "rumour"):
             return False
         if record.previous:
             self._rotate(signed, now)

@@ -177,6 +177,8 @@ class RingMachine:
         self._now = now
         if sender.peer in self._detector.unwell:
             self._detector.heard(sender.peer)
+        if sender.peer not in self.table.records:
+            self._gossip.newcomers.spoke(sender, now)
         handle = _HANDLERS.get(message.__class__)
         if sender.peer in self.table.key_tombs:
             self._host.counts["from a rotated key"] += 1
@@ -254,6 +256,10 @@ class RingMachine:
     def knows_all(self) -> bool:
         """Is everybody in our table, as far as news came?  Not where the ring is too large for that."""
         return self._gossip.level < 2
+
+    def silent_strangers(self) -> list[bytes]:
+        """Hosts of peers that others told of in the last ten minutes and nobody reached: they do not count."""
+        return self._gossip.newcomers.silent_hosts(self._now)
 
     def arcs(self) -> tuple[Arc, ...]:
         """What this host must hold; as last reported by `ArcsChanged`."""

@@ -103,6 +103,8 @@ class RingRules:
     finger_s: float = 60.0  # sampled mode only
     suspicion_s: float = 30.0  # times log10(N + 1) where that is more: how long a suspect may answer
     gossip_bits_per_s_max: float = 10_000.0
+    proves_newcomers: bool = True
+    """A peer that is only heard of must answer before it counts; False where tests make peers up."""
     gossips: bool = True  # False: successor lists and fingers only, as the Chord papers
 
     @property

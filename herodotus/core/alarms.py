@@ -61,11 +61,12 @@ def _crowds(status: PeerStatus) -> Iterator[str]:
 
 def _alarms_of_the_ring(ring: RingStatus, uptime_s: int) -> Iterator[str]:
     silent, members = ring.silent, ring.members
-    if silent.members >= max(SILENT_MIN, members * SILENT_SHARE):
+    asked = silent.members + silent.strangers
+    if asked >= max(SILENT_MIN, members * SILENT_SHARE):
         yield (
-            f"{silent.members:,} of {members:,} members of the ring do not answer, {silent.in_network:,} of them at "
-            f"{silent.network}: check this peer's line; if it is sound, somebody tells the ring of members that do not "
-            "exist, and a firewall should keep this peer from asking there"
+            f"{asked:,} members of the ring do not answer, {silent.in_network:,} of them at {silent.network}: check"
+            " this peer's line; if it is sound, somebody tells the ring of members that do not exist. Those"
+            f" that this peer never reached ({silent.strangers:,}) do not count"
         )
     if members <= 1 and uptime_s >= ALONE_S:
         yield "No other peer was found: name a contact (`herodotus run --join`), or see docs/do/connect.md"

@@ -54,9 +54,11 @@ class PlacesStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SilentStatus:
-    """Members of the table that were asked and do not answer, and the network that most of them are said to be in."""
+    """Peers that were asked and do not answer, and the network that most of them are said to be in: members of the
+    table, and strangers that others tell of, which do not count (of the last ten minutes)."""
 
     members: int = 0
+    strangers: int = 0
     network: str = ""
     in_network: int = 0
 

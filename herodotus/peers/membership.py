@@ -301,7 +301,7 @@ class RingMembership:
             places=places_status(
                 standings.values(), rules, rules.day_of(self._parts.world.unix_s()), own=own
             ),
-            silent=silent_status(self.node.members()),
+            silent=silent_status(self.node.members(), self.node.machine.silent_strangers()),
             members=ring.members,
             ideal=figures.is_ideal and figures.is_joined,
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in self.node.my_arcs()),
@@ -337,19 +337,19 @@ def places_status(
     )
 
 
-def silent_status(members: Iterable[Member]) -> SilentStatus:
-    """Of those that the ring's clocks hold for unreachable or worse."""
-    networks = Counter(_network_of(one.address) for one in members if one.clock != "well")
+def silent_status(members: Iterable[Member], strangers: Sequence[bytes]) -> SilentStatus:
+    """Members that the ring's clocks hold for unreachable or worse, and hosts at which no stranger answered."""
+    silent = [one.address.host for one in members if one.clock != "well"]
+    networks = Counter(map(_network_of, (*silent, *strangers)))
     if not networks:
         return SilentStatus()
     network, most = max(networks.items(), key=lambda item: (item[1], item[0]))
-    return SilentStatus(members=networks.total(), network=network, in_network=most)
+    return SilentStatus(members=len(silent), strangers=len(strangers), network=network, in_network=most)
 
 
-def _network_of(address: Address) -> str:
+def _network_of(host: bytes) -> str:
     """For people, whatever the charter's places are: a /24, or a /48."""
-    bits = 24 if len(address.host) == IPV4_BYTES else 48
-    return str(ip_network((address.host, bits), strict=False))
+    return str(ip_network((host, 24 if len(host) == IPV4_BYTES else 48), strict=False))
 
 
 def rules_of(charter: Charter, settings: Settings) -> RingRules:

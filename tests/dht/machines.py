@@ -14,7 +14,7 @@ from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
 
 NOW = START_S
-RULES = RingRules(network=NETWORK)
+RULES = RingRules(network=NETWORK, proves_newcomers=False)
 
 
 def signed(number: int, incarnation: int = 1) -> SignedRecord:

@@ -19,7 +19,7 @@ from tests.dht.link_world import NETWORK, key_from
 from tests.dht.values import record_of
 
 NOW = 1_790_000_000.0
-RULES = RingRules(network=NetworkId(NETWORK))
+RULES = RingRules(network=NetworkId(NETWORK), proves_newcomers=False)
 OLD, NEW, THIRD = key_from("old"), key_from("new"), key_from("third")
 OLD_PEER, NEW_PEER = peer_key(OLD), peer_key(NEW)
 

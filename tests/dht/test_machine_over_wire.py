@@ -17,7 +17,7 @@ from tests.dht.link_world import NETWORK, key_from
 from tests.dht.values import record_of
 
 START_S = 1_790_000_100.0
-RULES = RingRules(network=NetworkId(NETWORK))
+RULES = RingRules(network=NetworkId(NETWORK), proves_newcomers=False)
 
 
 class Peer:

@@ -47,7 +47,7 @@ from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
 
 NOW = START_S
-RULES = RingRules(network=NETWORK)
+RULES = RingRules(network=NETWORK, proves_newcomers=False)
 RECORDS = sorted((peer_number(n) for n in range(8)), key=lambda r: contacts_of(r, "ip")[0].position)
 PEERS = [contacts_of(record, "ip")[0] for record in RECORDS]  # in ring order
 

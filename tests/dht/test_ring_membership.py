@@ -149,7 +149,7 @@ def in_bucket(bucket: int, number: int) -> SignedRecord:
 
 def other() -> RingMachine:
     record = peer_number(5_000)
-    rules = RingRules(network=NETWORK)
+    rules = RingRules(network=NETWORK, proves_newcomers=False)
     two = RingMachine(record=record, rules=rules, notary=SimulatedNotary(record.peer), random=Random(2))
     two.create(NOW)
     two.take_effects()
@@ -215,7 +215,7 @@ def test_a_death_is_a_departure_after_a_day_unless_the_peer_came_back() -> None:
 
 def on_a_budget(bits_per_s: float, known: int) -> RingMachine:
     record = peer_number(0)
-    rules = RingRules(network=NETWORK, gossip_bits_per_s_max=bits_per_s)
+    rules = RingRules(network=NETWORK, proves_newcomers=False, gossip_bits_per_s_max=bits_per_s)
     one = RingMachine(record=record, rules=rules, notary=SimulatedNotary(record.peer), random=Random(1))
     one.create(NOW)
     assert learn(one, [signed(number) for number in range(1, known + 1)], NOW) == known

@@ -28,7 +28,7 @@ from dht.core.seat import (
 from dht.core.seated_machine import SeatedMachine
 from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
 
-RULES = RingRules(network=NETWORK)
+RULES = RingRules(network=NETWORK, proves_newcomers=False)
 NOW = START_S
 RECORD = peer_number(0)
 ANNA, BERT = (first_contact_of(peer_number(number), "ip") for number in (1, 2))

@@ -111,7 +111,10 @@ def test_where_most_silent_members_are_said_to_be_is_named() -> None:
     silent = [one(f"10.200.0.{n}", ("unreachable", "suspect")[n % 2], n) for n in range(20)]
     others = [one(f"2001:db8:{n}::1", "unreachable", 50 + n) for n in range(3)]
     well = [one(f"10.9.0.{n}", "well", 100 + n) for n in range(90)]
-    found = silent_status([*well, *others, *silent])
+    found = silent_status([*well, *others, *silent], [])
     assert found == SilentStatus(members=23, network="10.200.0.0/24", in_network=20)
-    assert silent_status(others[:1]).network == "2001:db8::/48"
-    assert silent_status(well) == SilentStatus()
+    assert silent_status(others[:1], []).network == "2001:db8::/48"
+    assert silent_status(well, []) == SilentStatus()
+    strangers = [bytes((10, 77, 7, n)) for n in range(40)]
+    found = silent_status([*well, *silent], strangers)
+    assert found == SilentStatus(members=20, strangers=40, network="10.77.7.0/24", in_network=40)

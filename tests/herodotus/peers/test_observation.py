@@ -86,8 +86,12 @@ async def test_an_open_session_in_which_nothing_comes_is_no_sign_of_life(tmp_pat
     time, ring = Time(), Watched(table={ANNA}, frames={ANNA: 7})
     seen = Observation(tmp_path / "observation", time, ME)
     async with seen.kept(ring):
-        seen.look()
-        time.passes(31 * DAY)
+        for _ in range(48):
+            seen.look()
+            time.passes(3_600)
+        (one,) = seen.status().members
+        assert one.seen_min_ago == 48 * 60
+        time.passes(29 * DAY)
         seen.look()
         assert seen.age_days(ANNA) == 0
 

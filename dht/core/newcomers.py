@@ -1,0 +1,205 @@
+"""Does a peer that we only hear of exist?  Before its record enters the table, it has to answer at its address.
+
+A record costs its signer nothing, so a liar can tell of thousands that are nobody.  What others tell of a stranger is
+therefore no news until the stranger has spoken:
+
+    heard of ── it says anything to us, from that host ──────────────► proven: the record enters, and is passed on
+    heard of ── our ping is answered ────────────────────────────────► proven
+    heard of ── silent to us, but two helpers in two places say
+                that it answers them (our way to it may be broken) ──► proven
+    heard of ── silent ──────────────────────────────────────────────► refused, this incarnation for ten minutes
+
+Nobody has to be believed for that, so a newcomer with an empty table, and two rings that meet, need no member that both
+sides trust.  The price is one handshake for each pair of members in their life at an address.
+
+A ring must not be a weapon: of one place (a prefix, where the charter counts by it) so many wait and no more, each is
+asked once in ten minutes, and at most 32 are asked at a time.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from dht.core.host import MachineHost
+from dht.core.ids import PeerKey
+from dht.core.membership import MemberTable
+from dht.core.messages import Ping, ProbeReply, ProbeRequest, Reply
+from dht.core.places import place_at, standing_at
+from dht.core.records import LEAF, Contact, SignedRecord, first_contact_of
+from dht.core.round_trips import TIMEOUT_MAX_S
+from dht.core.rules import TRIES
+
+WAITING_MAX: Final = 1_024
+OF_A_PLACE_MAX: Final = 16
+"""That wait, of a place: four full peers are far fewer."""
+ASKED_MAX: Final = 32
+"""At a time: with 100 ms there and back, a table of 1,000 is proven in seconds."""
+SILENT_S: Final = 600.0
+REMEMBERED_MAX: Final = 8_192
+HELPERS: Final = 3
+HELPERS_NEEDED: Final = 2
+HELPED_MAX: Final = 4
+"""Newcomers for which others are asked, at a time: each costs its address three more pings."""
+
+Hear = Callable[[SignedRecord, float, bool], object]
+
+
+class Newcomers:
+    __slots__ = (
+        "_asked",
+        "_hear",
+        "_helped",
+        "_host",
+        "_of_place",
+        "_proven",
+        "_silent",
+        "_table",
+        "waiting",
+    )
+
+    def __init__(self, host: MachineHost, table: MemberTable, hear: Hear) -> None:
+        """`hear(signed, now, is_rumour)` is told each record that waited, once its peer is proven."""
+        self._host = host
+        self._table = table
+        self._hear = hear
+        self.waiting: OrderedDict[PeerKey, tuple[SignedRecord, bool]] = OrderedDict()
+        self._of_place: Counter[bytes] = Counter()  # of those that wait
+        self._proven: OrderedDict[tuple[PeerKey, bytes], None] = OrderedDict()  # key and host
+        # Key and incarnation -> until when, and the host at which nobody answered.
+        self._silent: OrderedDict[tuple[PeerKey, int], tuple[float, bytes]] = OrderedDict()
+        self._asked: set[PeerKey] = set()
+        self._helped = 0
+
+    # --- questions
+
+    def refusal(self, signed: SignedRecord, now: float) -> str | None:
+        """Why this record is not worth a look at its signature."""
+        until, _ = self._silent.get((signed.peer, signed.record.incarnation), (now, b""))
+        return "silent" if now < until and not self._is_proven(signed) else None
+
+    def silent_hosts(self, now: float) -> list[bytes]:
+        """Where nobody answered in the last ten minutes, once for each peer that should be there."""
+        return [host for until, host in self._silent.values() if now < until]
+
+    def must_wait(self, signed: SignedRecord, now: float, *, is_rumour: bool) -> bool:
+        """True: it does not enter now, and is asked, or refused where too many wait.  Its signature is good."""
+        if self._is_proven(signed):
+            return False
+        peer, place = signed.peer, self._place_of(signed)
+        if peer in self.waiting:
+            if self.waiting[peer][0].record.incarnation < signed.record.incarnation:
+                self.waiting[peer] = signed, is_rumour or self.waiting[peer][1]
+            return True
+        if len(self.waiting) >= WAITING_MAX or (place and self._of_place[place] >= OF_A_PLACE_MAX):
+            self._host.counts["newcomers refused"] += 1
+            return True
+        self.waiting[peer] = signed, is_rumour
+        self._of_place[place] += 1
+        self._ask_more(now)
+        return True
+
+    def _is_proven(self, signed: SignedRecord) -> bool:
+        record = signed.record
+        if not self._host.rules.proves_newcomers or record.flags & LEAF:
+            return True  # a leaf owns nothing, and cannot be asked
+        held = self._table.records.get(record.peer) or self._table.records.get(PeerKey(record.previous))
+        host = record.addresses[0].host
+        if held is not None and held.record.addresses[0].host == host and not held.record.flags & LEAF:
+            return True
+        return (record.peer, host) in self._proven
+
+    def _place_of(self, signed: SignedRecord) -> bytes:
+        """Empty: by peer no place is bounded, as all may be on one machine."""
+        rules = self._host.rules.places
+        return b"" if rules.by == "peer" else place_at(signed.record.addresses[0].host, rules)
+
+    # --- proof
+
+    def spoke(self, sender: Contact, now: float) -> None:
+        """Its session proves key and host."""
+        self.prove(sender.peer, sender.address.host)
+        waiting = self.waiting.get(sender.peer)
+        if waiting is not None and self._is_proven(waiting[0]):
+            self._end(sender.peer, now)
+
+    def prove(self, peer: PeerKey, host: bytes) -> None:
+        """This key has answered from this host."""
+        if not self._host.rules.proves_newcomers:
+            return
+        self._proven[peer, host] = None
+        self._proven.move_to_end((peer, host))
+        if len(self._proven) > REMEMBERED_MAX:
+            self._proven.popitem(last=False)
+
+    def _ask_more(self, now: float) -> None:
+        for peer in self.waiting:
+            if len(self._asked) >= ASKED_MAX:
+                return
+            if peer not in self._asked:
+                self._asked.add(peer)
+                contact = first_contact_of(self.waiting[peer][0].record, self._host.rules.id_check)
+                asked = partial(self._answered, contact)
+                self._host.ask(contact, Ping(id=self._host.new_id()), asked, now, is_favour=True)
+
+    def _answered(self, contact: Contact, reply: Reply | None, now: float) -> None:
+        if contact.peer not in self.waiting:
+            return  # it spoke meanwhile
+        if reply is not None:
+            self.prove(contact.peer, contact.address.host)
+            self._end(contact.peer, now)
+            return
+        helpers = self._helpers(contact)
+        if self._helped >= HELPED_MAX or len(helpers) < HELPERS_NEEDED:
+            self._end(contact.peer, now)
+            return
+        self._helped += 1
+        answers: list[bool] = []
+        for helper in helpers:
+            request = ProbeRequest(id=self._host.new_id(), target=contact)
+            done = partial(self._helpers_said, contact, answers, len(helpers))
+            self._host.ask(helper, request, done, now, timeout_s=TIMEOUT_MAX_S * TRIES, is_favour=True)
+
+    def _helpers_said(
+        self, contact: Contact, answers: list[bool], asked: int, reply: Reply | None, now: float
+    ) -> None:
+        answers.append(isinstance(reply, ProbeReply) and reply.is_alive)
+        if len(answers) < asked:
+            return
+        self._helped -= 1
+        if sum(answers) >= HELPERS_NEEDED:
+            self.prove(contact.peer, contact.address.host)
+        self._end(contact.peer, now)
+
+    def _helpers(self, newcomer: Contact) -> list[Contact]:
+        """Members in different places, none of them the newcomer's."""
+        contacts, rules = self._table.contacts, self._host.rules.places
+        taken = {standing_at(one.peer, one.address.host, rules).place for one in (newcomer, self._host.me)}
+        found: list[Contact] = []
+        for _ in range(4 * HELPERS if contacts else 0):
+            one = contacts[self._host.random.randrange(len(contacts))]
+            place = standing_at(one.peer, one.address.host, rules).place
+            if place not in taken and len(found) < HELPERS:
+                taken.add(place)
+                found.append(one)
+        return found
+
+    def _end(self, peer: PeerKey, now: float) -> None:
+        """It is proven, or refused for a while."""
+        if peer not in self.waiting:
+            return
+        signed, is_rumour = self.waiting.pop(peer)
+        place = self._place_of(signed)
+        self._of_place[place] -= 1
+        if not self._of_place[place]:
+            del self._of_place[place]
+        self._asked.discard(peer)
+        if self._is_proven(signed):
+            self._hear(signed, now, is_rumour)
+        else:
+            self._host.counts["newcomers silent"] += 1
+            self._silent[peer, signed.record.incarnation] = now + SILENT_S, signed.record.addresses[0].host
+            if len(self._silent) > REMEMBERED_MAX:
+                self._silent.popitem(last=False)
+        assert len(self.waiting) <= WAITING_MAX
+        self._ask_more(now)

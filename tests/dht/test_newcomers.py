@@ -1,0 +1,231 @@
+"""Who is heard of must answer before it counts: what liars tell of members that do not exist stays with them."""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from dht.core.effects import Send
+from dht.core.machine import RingMachine
+from dht.core.messages import Message, Ping, Pong, ProbeReply, ProbeRequest, Rumour
+from dht.core.newcomers import OF_A_PLACE_MAX, REMEMBERED_MAX, SILENT_S, WAITING_MAX, Newcomers
+from dht.core.places import PlaceRules
+from dht.core.records import LEAF, Address, Contact, PeerRecord, SignedRecord, first_contact_of
+from dht.core.rules import RingRules
+from simnet.rings import NETWORK, RingWorld, SimulatedNotary, learn, peer_number
+from tests.dht.machines import NOW, contact, counts, signed
+
+RULES = RingRules(network=NETWORK, places=PlaceRules())
+Answer = Callable[[Contact, Message], Message | None]
+
+
+def member(known: int = 6, rules: RingRules = RULES) -> RingMachine:
+    record = peer_number(0)
+    one = RingMachine(record=record, rules=rules, notary=SimulatedNotary(record.peer), random=Random(1))
+    one.create(NOW)
+    assert learn(one, [signed(number) for number in range(1, known + 1)], NOW) == known
+    one.take_effects()
+    return one
+
+
+def at(number: int, host: tuple[int, int, int, int], **changes: object) -> SignedRecord:
+    record = replace(signed(number).record, addresses=(Address(host=bytes(host), port=9_999),), **changes)
+    return SimulatedNotary(record.peer).sign_record(record)
+
+
+def tell(one: RingMachine, *news: SignedRecord, by: int = 1, now: float = NOW) -> list[Contact]:
+    """Whom the machine pings because of it."""
+    one.receive(Rumour(id=1, news=news), contact(by), now)
+    effects = one.take_effects()
+    return [effect.to for effect in effects if isinstance(effect, Send) and isinstance(effect.message, Ping)]
+
+
+def pass_time(one: RingMachine, answer: Answer, begin: float, seconds: float) -> list[Message]:
+    """Gives the requests that the machine made."""
+    now, asked = begin, list[Message]()
+    while True:
+        for effect in one.take_effects():
+            if isinstance(effect, Send):
+                asked.append(effect.message)
+                reply = answer(effect.to, effect.message)
+                if reply is not None:
+                    one.receive(reply, effect.to, now)
+        now = max(now, one.next_deadline() or begin + seconds)
+        if now >= begin + seconds:
+            return asked
+        one.advance(now)
+
+
+def silence(_to: Contact, _message: Message) -> None:
+    return None
+
+
+def is_known(one: RingMachine, number: int) -> bool:
+    return peer_number(number).peer in one.table.records
+
+
+def test_a_stranger_counts_when_it_has_answered_and_is_passed_on_only_then() -> None:
+    one = member()
+    (asked,) = tell(one, signed(20))
+    assert asked == contact(20)
+    assert not is_known(one, 20)
+    assert peer_number(20).peer not in one._gossip.rumours.waiting
+    pass_time(one, lambda to, message: Pong(id=message.id) if to == asked else None, NOW, 5)
+    assert is_known(one, 20)
+    assert peer_number(20).peer in one._gossip.rumours.waiting
+
+
+def test_a_stranger_that_speaks_for_itself_is_proven_by_that() -> None:
+    one = member()
+    assert tell(one, signed(20), by=20) == []
+    assert is_known(one, 20)
+    tell(one, signed(21))
+    one.receive(Ping(id=9), contact(21), NOW + 1)
+    assert is_known(one, 21), "also while it waits"
+
+
+def test_a_key_that_speaks_from_one_host_is_not_proven_at_another() -> None:
+    one = member()
+    elsewhere = at(20, (10, 200, 0, 1))
+    tell(one, elsewhere, by=20)
+    assert not is_known(one, 20)
+
+
+def test_who_is_known_at_its_host_is_not_asked_again_and_asked_where_it_moved() -> None:
+    one = member(rules=replace_rules("peer"))
+    assert tell(one, signed(3, incarnation=5)) == []
+    assert one.table.records[peer_number(3).peer].record.incarnation == 5
+    moved = at(3, (10, 200, 0, 1), incarnation=6)
+    assert [asked.address.host for asked in tell(one, moved)] == [bytes((10, 200, 0, 1))]
+    assert one.table.records[peer_number(3).peer].record.incarnation == 5, "meanwhile it counts where it was"
+
+
+def test_a_leaf_is_believed_as_it_owns_nothing_and_not_as_a_member_later() -> None:
+    one = member()
+    assert tell(one, at(20, (10, 200, 0, 1), flags=LEAF)) == []
+    assert is_known(one, 20)
+    assert len(tell(one, at(20, (10, 200, 0, 1), incarnation=2))) == 1
+    assert one.table.records[peer_number(20).peer].record.flags == LEAF
+
+
+def test_the_silent_are_refused_for_ten_minutes_and_a_new_life_is_asked_at_once() -> None:
+    one = member(known=0)
+    tell(one, signed(20))
+    pass_time(one, silence, NOW, 60)
+    assert counts(one)["newcomers silent"] == 1
+    assert tell(one, signed(20), now=NOW + 100) == []
+    assert counts(one)["records silent"] == 1
+    assert len(tell(one, signed(20, incarnation=2), now=NOW + 101)) == 1
+    pass_time(one, silence, NOW + 101, 60)
+    again = replace(signed(20).record, incarnation=3)
+    tell(one, SimulatedNotary(again.peer).sign_record(again), now=NOW + 200)
+    pass_time(one, silence, NOW + 200, 60)
+    assert len(tell(one, SimulatedNotary(again.peer).sign_record(again), now=NOW + 260 + SILENT_S)) == 1
+
+
+def is_about(message: Message, number: int) -> bool:
+    return isinstance(message, ProbeRequest) and message.target == contact(number)
+
+
+@pytest.mark.parametrize(("helpers", "is_believed"), [(3, True), (2, True), (1, False), (0, False)])
+def test_two_helpers_that_reach_it_are_enough_where_our_own_way_is_broken(
+    helpers: int, is_believed: bool
+) -> None:
+    one, yes = member(), helpers
+
+    def answer(_to: Contact, message: Message) -> Message | None:
+        nonlocal yes
+        if not is_about(message, 20):
+            return None
+        yes -= 1
+        return ProbeReply(id=message.id, is_alive=yes >= 0)
+
+    tell(one, signed(20))
+    asked = pass_time(one, answer, NOW, 60)
+    assert sum(is_about(message, 20) for message in asked) >= 3, "more when it is a member that fell silent"
+    assert is_known(one, 20) is is_believed
+
+
+def test_helpers_in_one_place_are_one() -> None:
+    one = member(known=0)
+    learn(one, [at(number, (10, 1, 1, number)) for number in range(1, 7)], NOW)
+    tell(one, signed(20))
+    lie = pass_time(
+        one, lambda _, m: ProbeReply(id=m.id, is_alive=True) if is_about(m, 20) else None, NOW, 60
+    )
+    assert not any(is_about(message, 20) for message in lie)
+    assert not is_known(one, 20)
+
+
+def test_of_a_place_so_many_wait_and_no_more_while_others_come_in() -> None:
+    one = member()
+    for number in range(40):
+        tell(one, at(100 + number, (10, 200, 0, number)))
+    assert counts(one)["newcomers refused"] == 40 - OF_A_PLACE_MAX
+    assert len(tell(one, signed(20))) == 1
+    pass_time(one, silence, NOW, 120)
+    assert len(tell(one, at(180, (10, 200, 0, 80)), now=NOW + 120)) == 1, "their turn is over"
+
+
+def test_what_is_remembered_of_strangers_is_bounded() -> None:
+    one = member(known=0, rules=RingRules(network=NETWORK))
+    newcomers: Newcomers = one._gossip.newcomers
+    for number in range(WAITING_MAX + 50):
+        assert newcomers.must_wait(signed(1_000 + number), NOW, is_rumour=False)
+    assert len(newcomers.waiting) == WAITING_MAX
+    for number in range(REMEMBERED_MAX + 50):
+        newcomers.prove(peer_number(number).peer, b"host")
+    assert len(newcomers._proven) == REMEMBERED_MAX
+    pass_time(one, silence, NOW, 3_600)
+    assert len(newcomers._silent) <= REMEMBERED_MAX
+    assert newcomers.waiting == {}
+
+
+def invented(number: int, now: float) -> SignedRecord:
+    """At addresses of a third party, 250 in each of its networks."""
+    there = Address(host=bytes((10, 200, number // 250, number % 250 + 1)), port=9_999)
+    record: PeerRecord = replace(
+        peer_number(1_000 + number),
+        addresses=(there,),
+        incarnation=5,
+        issued_s=int(now),
+        expires_s=int(now) + 80_000,
+        since=1,
+    )
+    return SimulatedNotary(record.peer).sign_record(record)
+
+
+@pytest.mark.parametrize("by", ["prefix", "peer"])
+def test_two_thousand_invented_members_enter_no_honest_table_and_a_newcomer_does(by: str) -> None:
+    """The attack of the issue: until now all of them stood in all tables after six minutes."""
+    rules = replace_rules(by)
+    world = RingWorld(3, rules)
+    first = peer_number(0)
+    world.create(first)
+    for number in range(1, 8):
+        world.join(peer_number(number), [first_contact_of(first, "ip")])
+    world.run(60)
+    liar = world.machines[peer_number(7).peer]
+    for number in range(2_000):
+        liar.table.put(invented(number, world.now))
+    third_party = Counter[int]()
+
+    def watched(sender: object, to: Contact, message: Message) -> Message:
+        if sender != liar.me.peer and to.address.port == 9_999:
+            third_party[int(world.now // 60)] += 1
+        return message
+
+    world.tamper = watched
+    world.run(240)
+    world.join(peer_number(50), [first_contact_of(first, "ip")])
+    world.run(60)
+    honest = [machine for machine in world.machines.values() if machine is not liar]
+    assert [len(machine.table) for machine in honest] == [9] * 8
+    if by == "prefix":  # 16 of each of 8 networks at a time, three pings each, and three helpers' for some
+        assert max(third_party.values()) <= 8 * 8 * OF_A_PLACE_MAX * 3
+
+
+def replace_rules(by: str) -> RingRules:
+    return RingRules(network=NETWORK, places=PlaceRules(by="peer" if by == "peer" else "prefix"))
