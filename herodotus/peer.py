@@ -42,6 +42,7 @@ from herodotus.core.orders import (
     Resume,
     Say,
     Stay,
+    Why,
 )
 from herodotus.core.ports import Lane
 from herodotus.core.settings.fields import HostPort
@@ -73,7 +74,7 @@ from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.operator_rule import OperatorRule, operator_token
 from herodotus.portal.other_holders import Elsewhere
 from herodotus.portal.replay import replay_place
-from herodotus.store import HomeArchive, archive_settings
+from herodotus.store import HomeArchive, archive_settings, id_of_facts
 from herodotus.world import World
 
 LOG_READING = Lane("reading the log", 1)
@@ -379,6 +380,9 @@ class Peer:
                 self._drain(order, say) if isinstance(order, Drain) else self._hand_over(order, say)
             )
         report = await self._archive.perform(order, say)
+        if isinstance(order, Why) and report.facts is not None:
+            holders = await self._copies.told_by_holders(id_of_facts(report.facts))
+            return replace(report, facts={**report.facts, "holders": holders})
         if isinstance(order, Remove | NoticeOrder):
             self._notices.hurry()
         return report

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -26,7 +27,7 @@ from herodotus.copies.failures import Failures
 from herodotus.copies.fetch_queue import Puller
 from herodotus.copies.hand_over import HandedOver, give, hand_over, heirs
 from herodotus.copies.push_queue import Added, Backlog, Pusher
-from herodotus.copies.report import audits_of, holders_of, suspects_of
+from herodotus.copies.report import audits_of, holders_of, suspects_of, told_by_holders
 from herodotus.copies.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import (
@@ -353,6 +354,10 @@ class Copies:
             return heirs(self.parts, self._ring(), everything)
 
         return await hand_over(heirs_now, partial(give, self._rounds, self._pusher), tell)
+
+    async def told_by_holders(self, id_: CaptureId) -> list[dict[str, Any]]:
+        """What the holders of a capture say of it now."""
+        return await told_by_holders(self.parts, capture_key(id_)[1:], id_.digest)
 
     def status(self, capture_bytes: float = 0.0) -> CopiesStatus:
         """`capture_bytes`: what a capture takes here on average."""

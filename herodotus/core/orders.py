@@ -44,6 +44,14 @@ class History:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """What stands for the newest capture of a URL up to a time?"""
+
+    url: str
+    not_after_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verify:
     repair: bool = False
     gives_up: bool = False
@@ -95,7 +103,17 @@ class NoticeOrder:
 
 
 ArchiveOrder = (
-    Import | Export | Get | History | Verify | Expunge | RebuildIndex | Remove | NoticeOrder | Statistics
+    Import
+    | Export
+    | Get
+    | History
+    | Why
+    | Verify
+    | Expunge
+    | RebuildIndex
+    | Remove
+    | NoticeOrder
+    | Statistics
 )
 
 
@@ -155,6 +173,7 @@ ORDERS: dict[str, type[Order]] = {
     "export": Export,
     "get": Get,
     "history": History,
+    "why": Why,
     "verify": Verify,
     "expunge": Expunge,
     "rebuild-index": RebuildIndex,

@@ -7,6 +7,7 @@ Other rooms import only the names exported here, no module below. `faces` define
 from herodotus.store.committer import Bell, current_bell
 from herodotus.store.deletion import as_warc
 from herodotus.store.disk import free_bytes_at
+from herodotus.store.evidence import id_of_facts
 from herodotus.store.faces import (
     Around,
     Broken,
@@ -80,6 +81,7 @@ __all__ = [
     "export_to",
     "free_bytes_at",
     "history_as_json",
+    "id_of_facts",
     "open_store",
     "perform",
     "tally_key",

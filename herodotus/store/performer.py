@@ -35,11 +35,13 @@ from herodotus.core.orders import (
     Say,
     Statistics,
     Verify,
+    Why,
 )
 from herodotus.core.removals import Subject, subject_of
 from herodotus.core.warc import format_date
 from herodotus.home.durable import storage_failure
 from herodotus.home.removed import Rule, Telling, alter, forget_removed, note_removed, removals_in
+from herodotus.store.evidence import evidence
 from herodotus.store.import_orders import ImportProgress, take_in
 from herodotus.store.mending import accept
 from herodotus.store.notice_orders import note_undone, perform_on_notice
@@ -83,6 +85,10 @@ async def perform(store: DiskStore, order: ArchiveOrder, say: Say, state: Path |
         case History():
             versions = await _of_spellings(order.url, store.history)
             return OrderReport(facts=history_as_json(versions or ()) or None)
+        case Why():
+            return OrderReport(
+                facts=await _of_spellings(order.url, partial(evidence, store, order.not_after_s))
+            )
         case Verify():
             found = await anyio.to_thread.run_sync(_verify, store, order, _from_thread(say))
             return OrderReport(facts={**asdict(found), "is_sound": found.is_sound})

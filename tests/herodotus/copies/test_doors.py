@@ -481,3 +481,26 @@ def test_a_store_without_a_door_in_its_records_still_opens() -> None:
     found = Reader(store.archive).read(deposit.id)
     assert found is not None
     assert found.record.get("Herodotus-Door") is None
+
+
+# -- why --------------------------------------------------------------------------------------------------
+
+
+def test_the_holders_of_a_capture_are_asked_for_this_very_content() -> None:
+    async def play(net: Net) -> None:
+        owner, second, *_ = by_rank(net)
+        net.place_of = {owner.me: bytes((4, 192, 0, 2))}
+        net.tell()
+        await anyio.sleep(STANDINGS_S)
+        fresh = made(owner, URL, now_s(net))
+        await owner.store.store(fresh)
+        await anyio.sleep(30)
+        told = await second.copies.told_by_holders(fresh.id)
+        assert [one["has_it"] for one in told] == [True, True]
+        assert [one["is_this_peer"] for one in told] == [False, True]
+        other = fresh.id._replace(digest=fresh.id.digest[:3] + bytes(29))
+        assert [one["has_it"] for one in await second.copies.told_by_holders(other)] == [False, False]
+        owner.is_up = False
+        assert [one["has_it"] for one in await second.copies.told_by_holders(fresh.id)] == [None, True]
+
+    play_with(play)
