@@ -1,5 +1,6 @@
 """A file that is gone or was cut is noticed, is no claim to others any more, and stays a loss until it is mended."""
 
+import json
 import os
 import random
 import shutil
@@ -11,6 +12,7 @@ import pytest
 from herodotus.core.captures import Deposit
 from herodotus.core.index_rows import capture_key
 from herodotus.core.manifest import SLOT_BYTES
+from herodotus.store.companions import make_missing_lists
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.holdings import digests_of
@@ -20,7 +22,9 @@ from herodotus.store.mending import accept, came, look
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import notice, open_archive, rebuild
 from herodotus.store.sealing import seal
+from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.verification import verify
+from tests.herodotus.operate.cli.test_archive import run
 from tests.herodotus.store.making import NOW_S, archive_of, page, random_text, store
 
 COUNT = 30
@@ -85,6 +89,7 @@ def test_a_log_that_is_gone_is_a_loss_until_its_captures_are_back(
     assert found.lost == COUNT
     assert digests_of(archive, b"", None) == {}
     assert archive.log.number > 1
+    assert look(archive, lambda key: True) == COUNT
     store(archive, *deposits)
     if index_is_lost:  # they came from elsewhere, and all others were asked
         for deposit in deposits:
@@ -348,3 +353,72 @@ def test_a_lost_index_leaves_the_number(tmp_path: Path) -> None:
     _open(tmp_path).close()
     shutil.rmtree(tmp_path / "index")
     assert verify(_open(tmp_path)).lost == COUNT
+
+
+def test_the_list_of_a_segment_that_is_gone_or_changed_is_made_again_to_the_byte(tmp_path: Path) -> None:
+    _stored(tmp_path, _pages(), is_sealed=True)
+    lists = sorted((tmp_path / "archive").rglob("*.cdxj"))
+    kept = [path.read_bytes() for path in lists]
+    lists[0].unlink()
+    archive = _open(tmp_path)
+    assert make_missing_lists(archive) == [str(lists[0].relative_to(tmp_path / "archive"))]
+    lists[1].write_bytes(kept[1][:-9])
+    found = verify(archive)
+    assert found.lists == [str(lists[1].relative_to(tmp_path / "archive"))]
+    assert found.is_sound
+    assert [path.read_bytes() for path in lists] == kept
+
+
+def test_a_slice_that_is_away_is_no_loss_and_a_file_of_it_that_is_gone_is_one(tmp_path: Path) -> None:
+    home, disk = tmp_path / "home", tmp_path / "disk"
+    (home / "archive").mkdir(parents=True)
+    disk.mkdir()
+    add_slice(home / "archive", disk)
+    deposits = _pages()
+    _stored(home, deposits, is_sealed=True)
+    away = disk.rename(tmp_path / "elsewhere")
+    archive = _open(home)
+    assert verify(archive).losses == []
+    archive.close()
+    away.rename(disk)
+    archive = _open(home)
+    assert verify(archive).is_sound
+    archive.close()
+    victim = max(disk.rglob("*.warc.zst"))
+    victim.unlink()
+    archive = _open(home)
+    found = verify(archive)
+    assert [(loss.path, loss.slice) for loss in found.losses] == [(str(victim.relative_to(disk)), 1)]
+    assert found.lost == COUNT - len(_held(archive, deposits))
+
+
+def test_a_clock_that_leaps_neither_raises_nor_ends_an_alarm(tmp_path: Path) -> None:
+    _stored(tmp_path, _pages())
+    archive = archive_at(tmp_path, lambda: 1.0)
+    open_archive(archive)
+    assert verify(archive).is_sound
+    store(archive, *_pages(3, 50))
+    archive.close()
+    _logs(tmp_path)[-1].unlink()
+    shutil.rmtree(tmp_path / "index")
+    archive = archive_at(tmp_path, lambda: 4_000_000_000.0)
+    open_archive(archive)
+    assert verify(archive).lost == COUNT + 3
+    store(archive, *_pages(40, 100))  # crawled here: nobody sent them
+    assert look(archive, lambda key: True) == COUNT + 3
+
+
+def test_the_command_names_the_file_and_fails_until_the_loss_is_given_up(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert run(home, "verify").exit_code == 0
+    _stored(home, _pages())
+    _logs(home)[-1].unlink()
+    found = run(home, "verify")
+    assert found.exit_code == 1
+    assert f"log/00000001.warc.gz is gone: {COUNT} of its {COUNT} lost captures are not back" in found.output
+    facts = json.loads(run(home, "verify", "--json").stdout)
+    assert (facts["is_sound"], facts["lost"]) == (False, COUNT)
+    assert run(home, "rebuild-index").exit_code == 0
+    assert run(home, "verify", "--repair").exit_code == 1
+    assert run(home, "verify", "--give-up").exit_code == 0
+    assert run(home, "verify").exit_code == 0

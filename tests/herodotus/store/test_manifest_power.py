@@ -104,14 +104,17 @@ def test_no_cut_raises_a_false_alarm(workload: Workload) -> None:
     assert tried > 30
 
 
-def test_a_row_that_leads_the_log_is_found_out() -> None:
-    _, found = _false_alarms(Workload(RowFirst, commits=6), range(3), limit=6, step=1)
+def test_no_cut_of_a_short_run_raises_a_false_alarm_and_a_row_that_leads_the_log_is_found_out() -> None:
+    tried, found = _false_alarms(Workload(commits=3), range(2), limit=6, step=1)
+    assert found == []
+    assert tried > 300
+    _, found = _false_alarms(Workload(RowFirst, commits=3), range(1), limit=6, step=1)
     assert found
 
 
 def test_files_that_go_before_the_list_says_so_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Manifest, "swapping", lambda self, installed, leaving: None)
-    _, found = _false_alarms(ONE_DISK, range(2), limit=2, step=1)
+    _, found = _false_alarms(ONE_DISK, range(1), limit=2, step=2)
     assert found
 
 
