@@ -262,7 +262,7 @@ class Archive:
 
     def _is_within_offer(self, bytes_: int) -> bool:
         most = self.settings.archive_bytes_max
-        return most is None or self.files.bytes_used() + bytes_ <= most
+        return most is None or self.files.bytes_used() + self.quarantine.bytes_used + bytes_ <= most
 
     def _roomy(self, bytes_: int) -> list[int]:
         """The other disks that could take a log."""

@@ -26,7 +26,7 @@ from herodotus.store.index import IndexBatch
 from herodotus.store.quarantine import Lost, Quarantined
 from herodotus.store.reader import Reader
 from herodotus.store.resync import Search
-from herodotus.store.salvage import listed_at, names_in, whole_parts
+from herodotus.store.salvage import Lists, Named, names_in, whole_parts
 from herodotus.store.stored_records import StoredCapture
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ class Losses:
         self._archive = archive
         self._of: dict[tuple[int, int], tuple[int, str, list[Lost]]] = {}
         self._rows: dict[bytes, bytes] = {}
+        self._lists = Lists(archive)
 
     @property
     def files(self) -> frozenset[int]:
@@ -71,6 +72,38 @@ class Losses:
 
     def note_bytes(self, file: int, start: int, end: int, reason: str, lost: Iterable[Lost] = ()) -> None:
         self._of[file, start] = end - start, reason, list(lost)
+
+    def _with_urls(self, file: int, offset: int, data: bytes, lost: Sequence[Lost]) -> tuple[Lost, ...]:
+        if all(one.url for one in lost):
+            return tuple(lost)
+        urls = {one.key[:KEY_BYTES]: one.url for one in self._named(file, offset, offset + 1, data)}
+        return tuple(one if one.url else replace(one, url=urls.get(one.key[:KEY_BYTES], "")) for one in lost)
+
+    def _named(self, file: int, start: int, end: int, data: bytes) -> list[Named]:
+        return self._lists.names(file, start, end) + names_in(data, self._archive.files.dictionary(file))
+
+    def note_unnamed(
+        self,
+        file: int,
+        start: int,
+        end: int,
+        reason: str,
+        before: StoredCapture | None,
+        known: Mapping[int, list[Lost]],
+    ) -> None:
+        """A stretch of a file that no row of the index may name any more. `before` is the capture that ends where it
+        starts: the damaged record may have been beside it. `known` is by offset."""
+        found = [one for at in sorted(known) if start <= at < end for one in known[at]]
+        if not found:
+            data = self._archive.files.read_at(file, start, end - start)
+            by_moment: dict[bytes, Lost] = {}
+            for named in self._named(file, start, end, data):
+                lost = _lost(named, before, arrival_of(file, start))
+                moment = lost.key[:_MOMENT_BYTES]
+                if moment not in by_moment or len(by_moment[moment].key) < len(lost.key):
+                    by_moment[moment] = lost
+            found = list(by_moment.values())
+        self.note_bytes(file, start, end, reason, found)
 
     def put(self, *, is_elsewhere: bool = False) -> None:
         """All of it is durable when it returns; nobody waits for what is whole elsewhere. StoreRefusedError where it is
@@ -135,57 +168,18 @@ class Losses:
             source=archive.files.path(file),
             reason=reason,
             found_s=int(archive.now()),
-            captures=_with_urls(archive, file, offset, data, lost),
+            captures=self._with_urls(file, offset, data, lost),
             slice=archive.files.catalogue[file].slice,
             is_in_place=length is not None,
         )
 
 
-def _with_urls(
-    archive: Archive, file: int, offset: int, data: bytes, lost: Sequence[Lost]
-) -> tuple[Lost, ...]:
-    if all(one.url for one in lost):
-        return tuple(lost)
-    named = listed_at(archive, file, offset, offset + 1) + names_in(data, archive.files.dictionary(file))
-    urls = {one.key[:KEY_BYTES]: one.url for one in named}
-    return tuple(
-        one
-        if one.url
-        else Lost(
-            key=one.key, url=urls.get(one.key[:KEY_BYTES], ""), arrival=one.arrival, records=one.records
-        )
-        for one in lost
-    )
-
-
-def lost_in(
-    archive: Archive,
-    file: int,
-    start: int,
-    end: int,
-    before: StoredCapture | None,
-    known: Mapping[int, list[Lost]],
-) -> list[Lost]:
-    """Whose bytes lie in a stretch of a file that no row of the index may name any more. `before` is the capture that
-    ends where it starts: the damaged record may have been beside it. `known` is by offset."""
-    by_row = [one for at in sorted(known) if start <= at < end for one in known[at]]
-    if by_row:
-        return by_row
-    data = archive.files.read_at(file, start, end - start)
-    found: dict[bytes, Lost] = {}
-    for named in (*listed_at(archive, file, start, end), *names_in(data, archive.files.dictionary(file))):
-        key, records = named.key, 0
-        if (
-            before is not None
-            and not named.is_capture
-            and key[:_MOMENT_BYTES] == capture_key(before.id)[1:][:_MOMENT_BYTES]
-        ):
-            key, records = capture_key(before.id)[1:], len(whole_parts(before)) + 1
-        lost = Lost(key=key, url=named.url, arrival=arrival_of(file, start), records=records)
-        moment = key[:_MOMENT_BYTES]
-        if moment not in found or len(found[moment].key) < len(key):
-            found[moment] = lost
-    return list(found.values())
+def _lost(named: Named, before: StoredCapture | None, arrival: int) -> Lost:
+    if before is not None and not named.is_capture:
+        key = capture_key(before.id)[1:]
+        if key.startswith(named.key[:_MOMENT_BYTES]):
+            return Lost(key=key, url=named.url, arrival=arrival, records=len(whole_parts(before)) + 1)
+    return Lost(key=named.key, url=named.url, arrival=arrival)
 
 
 def is_only_head(archive: Archive, file: int, end: int) -> bool:
@@ -215,15 +209,16 @@ def rows_of_rotten(archive: Archive) -> dict[int, dict[int, list[Lost]]]:
 def leave_out(archive: Archive) -> None:
     """Forget the rows whose bytes went into quarantine and whose file is gone: after a crash between the two. Others
     then find them missing here."""
+    if archive.files.missing:
+        return
     batch = IndexBatch()
-    for item in archive.quarantine.waiting:
-        if item.file in archive.files.catalogue or archive.files.missing:
-            continue
-        for one in item.captures:
-            for key, value in _rows(archive, one.key):
-                if decode_entry(value).place.file == item.file:
-                    batch.added -= 1
-                    batch.delete(key)
+    lost = (
+        row for item in archive.quarantine.waiting for one in item.captures for row in _rows(archive, one.key)
+    )
+    for key, value in dict(lost).items():
+        if decode_entry(value).place.file not in archive.files.catalogue:
+            batch.added -= 1
+            batch.delete(key)
     if batch.changes:
         archive.write(batch)
 

@@ -147,6 +147,7 @@ class Quarantine:
         """By file and offset, those that were repaired included."""
         self.waiting: list[Quarantined] = []
         """Not repaired yet, the first found first."""
+        self.bytes_used = 0
         self._lost: dict[bytes, list[tuple[Quarantined, Lost]]] = {}
         """Of those, by URL and second."""
 
@@ -158,10 +159,6 @@ class Quarantine:
     @property
     def captures(self) -> int:
         return sum(item.count for item in self.waiting)
-
-    @property
-    def bytes_used(self) -> int:
-        return sum(item.length for item in list(self.items.values()) if not item.is_in_place)
 
     def keys(self) -> Iterator[bytes]:
         """Index keys of the captures that are waited for; they may lack the digest."""
@@ -258,6 +255,7 @@ class Quarantine:
         for item in waiting:
             for one in item.captures:
                 lost.setdefault(one.key[:_MOMENT_BYTES], []).append((item, one))
+        self.bytes_used = sum(item.length for item in self.items.values() if not item.is_in_place)
         self.waiting, self._lost = waiting, lost  # whole, as readers in other threads see them
 
 

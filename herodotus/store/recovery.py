@@ -42,7 +42,7 @@ from herodotus.store.engine import (
 )
 from herodotus.store.index import IndexBatch
 from herodotus.store.journal import settle_journals
-from herodotus.store.losses import Losses, is_only_head, leave_out, lost_in, rows_of_rotten
+from herodotus.store.losses import Losses, is_only_head, leave_out, rows_of_rotten
 from herodotus.store.mending import (
     check_names,
     forget_missing,
@@ -407,8 +407,8 @@ class _Indexing:
         if start == 0 and is_only_head(self.archive, self.number, end):
             return
         is_beside = self.last is not None and self.last.place.end == start
-        lost = lost_in(self.archive, self.number, start, end, self.last if is_beside else None, self.known)
-        self.losses.note_bytes(self.number, start, end, reason, lost)
+        before = self.last if is_beside else None
+        self.losses.note_unnamed(self.number, start, end, reason, before, self.known)
 
     def _apply(self, found: StoredCapture | StoredNote) -> None:
         self.last = found if isinstance(found, StoredCapture) else None

@@ -8,6 +8,7 @@ in what can be decoded of the record, or of the request beside it.
 import json
 import re
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -192,20 +193,34 @@ def _named(head: bytes, *, is_sure: bool) -> Named | None:
     return Named(url, time_s, sha256, is_capture=fields.get("WARC-Type") in PRIMARY)
 
 
-def listed_at(archive: Archive, number: int, start: int, end: int) -> list[Named]:
-    """Those that the list beside a segment has between two offsets; it does not say their digests."""
-    located = archive.files.catalogue[number]
-    if located.name.is_log:
-        return []
-    found: list[Named] = []
-    with suppress(FileNotFoundError):
-        disk = archive.files.disk(located.slice)
-        for line in read_file(disk, located.name.cdxj, CDXJ_BYTES_MAX).decode(errors="replace").split("\n"):
-            extent = extent_of_line(line)
-            if extent is not None and start <= extent[0] < end:
-                found += _of_line(line)
-    # A list may rot as well: what it says must agree with itself and with its segment.
-    return [one for one in found if bucket_of(position_of(one.url)) == located.name.bucket]
+class Lists:
+    """What the lists beside segments say; that of the last segment is kept."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._number = -1
+        self._lines: list[tuple[int, str]] = []
+
+    def names(self, number: int, start: int, end: int) -> list[Named]:
+        """Of the captures between two offsets, without their digests."""
+        name = self._archive.files.catalogue[number].name
+        if name.is_log:
+            return []
+        if number != self._number:
+            self._number, self._lines = number, self._load(number)
+        at, to = bisect_left(self._lines, (start, "")), bisect_left(self._lines, (end, ""))
+        found = [named for _, line in self._lines[at:to] for named in _of_line(line)]
+        # A list may rot as well: what it says must agree with itself and with its segment.
+        return [one for one in found if bucket_of(position_of(one.url)) == name.bucket]
+
+    def _load(self, number: int) -> list[tuple[int, str]]:
+        located = self._archive.files.catalogue[number]
+        try:
+            data = read_file(self._archive.files.disk(located.slice), located.name.cdxj, CDXJ_BYTES_MAX)
+        except FileNotFoundError:
+            return []
+        lines = data.decode(errors="replace").split("\n")
+        return sorted((extent[0], line) for line in lines if (extent := extent_of_line(line)) is not None)
 
 
 def _of_line(line: str) -> Iterator[Named]:

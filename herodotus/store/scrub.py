@@ -38,6 +38,8 @@ PERIOD_S = 300.0
 """Between two steps. So long a disk may sleep, and so much is read again after a crash."""
 STEP_BYTES_MIN = 4 * 1024 * 1024
 """A small archive is read in fewer days, rather than woken for a few kilobytes each time."""
+STRETCH_BYTES_MAX = 64 * 1024 * 1024
+"""Read before lists are compared: some 50,000 lines in memory."""
 LATE_SHARE = 0.1
 """A peer that was off for most of a round reads the rest in this share of its days, or what is left of them."""
 ROWS_AT_ONCE = 10_000
@@ -113,11 +115,12 @@ class Scrub:
                     self.position = Position(self.position.began_s, is_done=True)
                     break
                 start = self.position.offset if number == self.position.file else 0
-                end = self._read_some(number, start, most - done)
+                end = self._read_some(number, start, min(most - done, STRETCH_BYTES_MAX))
                 done += (self._end_of(number) if end is None else end) - start
                 at = (number + 1, 0) if end is None else (number, end)
                 self.position = Position(self.position.began_s, *at)
         finally:
+            self._listed = (-1, {}, True)
             self._keep()
             left, total = self._left()
             self._archive.scrubbed_share = 1 - left / total if total else 1.0
@@ -169,7 +172,9 @@ class Scrub:
 
     def _check_capture(self, capture: StoredCapture, stretch: "_Stretch") -> None:
         place = capture.place
-        stretch.captures.append(capture)
+        located = self._archive.files.catalogue[place.file]
+        if not located.name.is_log:
+            stretch.lines.append(line_of(capture, place, located.name.path.rpartition("/")[2]))
         try:
             check_payload(capture, self._archive.digest_of)
         except MalformedRecordError as error:
@@ -188,9 +193,8 @@ class Scrub:
         if self._listed[0] != number:
             self._listed = (number, *self._read_list(located.slice, located.name))
         _, listed, is_whole = self._listed
-        file_name = located.name.path.rpartition("/")[2]
         until = stretch.end or end
-        own = sorted(line_of(one, one.place, file_name) for one in stretch.captures)
+        own = sorted(stretch.lines)
         there = sorted(line for at, lines in listed.items() if stretch.start <= at < until for line in lines)
         if own != there or not is_whole:
             self._mend_list(number)
@@ -262,7 +266,7 @@ class _Stretch:
         self.start = start
         self.end: int | None = None
         """Where the next one begins; None at the end of the file."""
-        self.captures: list[StoredCapture] = []
+        self.lines: list[str] = []
         self.damaged: list[tuple[int, int]] = []
 
 

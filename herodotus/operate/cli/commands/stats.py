@@ -23,6 +23,8 @@ def stats(frame: CommandFrame) -> None:
         lines.append(f"after a crash: {statistics['recovered']} captures indexed again, {cut} bytes cut off")
     if statistics["damaged"]:
         lines.append(f"damaged records met: {statistics['damaged']}")
+    if statistics["quarantined"]:
+        lines.append(f"damaged, in quarantine: {statistics['quarantined']} captures")
     if statistics["refusal"]:
         lines.append(f"nothing can be stored: {statistics['refusal']}")
     frame.show(statistics, lines)
