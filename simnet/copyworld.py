@@ -16,10 +16,12 @@ from dht.core import ids
 from dht.core.holders import Table
 from dht.core.ids import Key
 from dht.core.placement import Rule
+from dht.core.places import PlaceRules, Standing
 from dht.core.records import Address, Contact
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
 from herodotus.core.copies.ledger import Group, HoldingLedger, Wanted
+from herodotus.core.copies.possession import are_trusted
 from herodotus.core.reconciliation import Range, arcs_of
 from simnet.world.schedule import EventQueue
 
@@ -37,11 +39,19 @@ class CopyRules:
     unit_bytes: float = 2e9
     up_bit_s: float = 75e3
     down_bit_s: float = 150e3
+    by_place: bool = False
+    """Copies count by place, and the young do not; else each key is a place, and everybody of age."""
+    asks_veterans: bool = False
+    """A copy goes on the word of old acquaintances only, in different places; else on anybody's."""
+    veteran_s: float = 60 * DAY_S
+    of_age_s: float = 7 * DAY_S
 
 
 @dataclass(slots=True)
 class SimulatedHolder:
     contact: Contact
+    place: bytes = b""
+    joined_at: float = 0.0
     units: set[bytes] = field(default_factory=set)
     wanted: Wanted = field(default_factory=Wanted)
     is_up: bool = True
@@ -67,10 +77,11 @@ class CopyWorld:
         self.time = EventQueue()
         self.bytes_moved = 0.0
         self.lost: list[bytes] = []
-        self.dropped_early = 0
+        self.dropped = self.dropped_early = 0
         self.random = Random(seed)
         self.peers: dict[PeerKey, SimulatedHolder] = {}
-        self._absence = Absence(departed_s=rules.departed_s, low_s=rules.low_s, rule=Rule(rules.copies))
+        rule = Rule(rules.copies, PlaceRules()) if rules.by_place else Rule(rules.copies)
+        self._absence = Absence(departed_s=rules.departed_s, low_s=rules.low_s, rule=rule)
         self._ledger = HoldingLedger()
         self.owners: dict[bytes, set[PeerKey]] = {}
         """The peers with a unit on their disks, absent ones included."""
@@ -78,7 +89,7 @@ class CopyWorld:
         self._eager: dict[PeerKey, None] = {}
         """Peers that may start to fetch something."""
         for _ in range(peers):
-            self.add()
+            self.add().joined_at = -rules.veteran_s
         self._look()
         self.units = sorted(self.random.randbytes(12) + bytes(3) + b"c" for _ in range(units))
         for unit in self.units:
@@ -96,16 +107,19 @@ class CopyWorld:
 
     # -- peers come and go --------------------------------------------------------------------------------
 
-    def add(self) -> SimulatedHolder:
+    def add(self, place: bytes = b"") -> SimulatedHolder:
+        """In a place of its own, if it has no other."""
         peer = SimulatedHolder(
             contact_of(ids.PeerKey(self.random.randbytes(32)), Key(self.random.randbytes(20)))
         )
+        peer.place, peer.joined_at = place or peer.key, self.now
         self.peers[peer.key] = peer
         return peer
 
-    def join(self) -> SimulatedHolder:
-        peer = self.add()
+    def join(self, place: bytes = b"") -> SimulatedHolder:
+        peer = self.add(place)
         self._changed(peer)
+        self.time.after(self.rules.of_age_s + 1, self._stayed_away, peer, peer.turn)  # it counts from then on
         return peer
 
     def go(self, peer: SimulatedHolder) -> None:
@@ -140,7 +154,12 @@ class CopyWorld:
             self._changed(peer)
 
     def _look(self) -> None:
-        self._absence.see([one.contact for one in self.peers.values() if one.is_up], self.now)
+        there = [one for one in self.peers.values() if one.is_up]
+        standings = {
+            one.contact.peer: Standing(one.place, one.place, is_of_age=self.is_of_age(one.key))
+            for one in there
+        }
+        self._absence.see([one.contact for one in there], self.now, standings)
         self._absence.advance(self.now)
         self.table = self._absence.table(self.now)
 
@@ -173,7 +192,9 @@ class CopyWorld:
         at = bisect_left(keys, position)
         low, high = keys[(at - WINDOW) % len(keys)], keys[at % len(keys)]
         start, end = bisect_left(self.units, low), bisect_left(self.units, high)
-        if len(keys) <= WINDOW:
+        if (
+            len(keys) <= WINDOW or self.rules.by_place
+        ):  # many keys of one place may lie between two that count
             return list(self.units)
         return self.units[start:end] if start <= end and low < high else self.units[start:] + self.units[:end]
 
@@ -285,16 +306,30 @@ class CopyWorld:
                     asked = self._ledger.begin(other, arcs, self.now)
                     self._ledger.confirm(asked, lacking, is_promise=True, is_exact=True)
             group = Group(holders, arcs)
-            if len(holders) == self.rules.copies and self._ledger.may_go(
-                group, self._absence.absent, self.now
-            ):
+            is_enough = len(holders) == self.rules.copies and self._are_trusted(holders)
+            if is_enough and self._ledger.may_go(group, self._absence.absent, self.now):
                 self._drop(peer, unit, holders)
             for other in holders:
                 self._ledger.doubt(other)
 
+    def _are_trusted(self, holders: tuple[PeerKey, ...]) -> bool:
+        return not self.rules.asks_veterans or are_trusted(holders, self.table.peers, self, self.rules.copies)
+
+    # -- `Standings`, by everybody's sight
+
+    def place_of(self, peer: PeerKey) -> bytes:
+        return self.peers[peer].place
+
+    def is_of_age(self, peer: PeerKey) -> bool:
+        return not self.rules.by_place or self.now - self.peers[peer].joined_at >= self.rules.of_age_s
+
+    def is_veteran(self, peer: PeerKey) -> bool:
+        return self.now - self.peers[peer].joined_at >= self.rules.veteran_s
+
     def _drop(self, peer: SimulatedHolder, unit: bytes, holders: tuple[PeerKey, ...]) -> None:
         peer.units.discard(unit)
         self.owners[unit].discard(peer.key)
+        self.dropped += 1
         self.dropped_early += len(self.owners[unit].intersection(holders)) < self.rules.copies
 
     # -- figures ------------------------------------------------------------------------------------------

@@ -189,10 +189,12 @@ def spares_of(view: View, failed: Collection[PeerKey]) -> dict[PeerKey, Arcs]:
     """Who gets a copy more, and of what: the next peer takes the place of a holder that failed its proofs. The failed
     one stays a holder for everybody else, so this only adds copies."""
     found: dict[PeerKey, Arcs] = {}
-    for group in view.groups if failed else ():
-        if not any(peer in failed for peer in group.holders):
+    # Cut to the key and not to whole positions, so that the end of each arc has just these holders.
+    groups = view.table.groups(ids.PeerKey(view.me)) if failed else {}
+    for holders, arcs in groups.items():
+        if not any(peer in failed for peer in holders):
             continue
-        for one in group.arcs:
+        for one in arcs:
             for contact in view.table.of(one.end, SLACK)[view.copies :]:
                 if contact.peer != view.me and contact.peer not in failed:
                     found[contact.peer] = found.get(contact.peer, NONE) | Arcs([one])

@@ -11,7 +11,7 @@ body, is assembled. No parcel is trusted: `unpacked` checks every digest.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -324,14 +324,9 @@ class ArchiveHoldings:
 
     async def tallies(self, low: bytes, high: bytes | None) -> list[tuple[bytes, bytes | None, int]]:
         digests = await self.digests(low, high)
-        within, found = Range(low, high), list[tuple[bytes, bytes | None, int]]()
-        for directory in sorted(digests):
-            part, digest = in_directory(directory, 2, within), digests[directory]
-            count = await self._store.workers.work(
-                partial(self._archive.directories.count, *part, digest), UPKEEP
-            )
-            found.append((*part, count))
-        return found
+        return await self._store.workers.work(
+            lambda: _tallies(self._archive, Range(low, high), digests), UPKEEP
+        )
 
     async def draw(self, places: Sequence[tuple[bytes, bytes | None, int]], take: TakeDraw) -> list[bytes]:
         found: list[bytes] = []
@@ -409,6 +404,13 @@ def _proofs(archive: Archive, member: bytes, nonce: bytes) -> list[Proof]:
             proof = prove(nonce, capture.id.digest, capture.body)
             found.append(Proof(time_s=capture.time_s, digest=capture.id.digest, proof=proof))
     return found
+
+
+def _tallies(
+    archive: Archive, within: Range, digests: Mapping[int, bytes]
+) -> list[tuple[bytes, bytes | None, int]]:
+    parts = [(in_directory(directory, 2, within), digests[directory]) for directory in sorted(digests)]
+    return [(*part, archive.directories.count(*part, digest)) for part, digest in parts]
 
 
 def _draw(

@@ -120,3 +120,39 @@ def year_of_churn(run: ScenarioRun) -> None:
     stay_days = run.setting("stay_days", 360, low=0.1)
     up_h, down_h = run.setting("up_h", 96, low=0.1), run.setting("down_h", 24, low=0.1)
     try_out(run, "nothing is lost", work)
+
+
+@scenario("keys-that-vanish", summary="one machine with many keys takes part for a fortnight, and goes with its disk",
+          peers=50, peers_min=20, peers_max=2_000, seconds=1.0)  # fmt: skip
+def keys_that_vanish(run: ScenarioRun) -> None:
+    """All disks are always full: whatever may go goes. The keys hold and prove what is theirs until they go at once."""
+
+    def work() -> tuple[Figures, str | None]:
+        world = CopyWorld(rules, run.options.seed, peers=run.peers, units=units)
+        honest = set(world.peers)
+        came = [world.join(b"one /24") for _ in range(keys)]
+        world.run_until(days * DAY_S)
+        for peer in came:
+            world.lose(peer)
+        left = [len(world.owners[unit] & honest) for unit in world.units]
+        figures = {
+            "units": float(len(left)),
+            "units lost": float(left.count(0)),
+            "fewest honest copies": float(min(left)),
+            "units that went somewhere": float(world.dropped),
+        }
+        wrong = f"{left.count(0)} of {len(left)} units lost" if not min(left) else None
+        return figures, wrong
+
+    keys = int(run.setting("keys", 30, low=1, high=1_000))
+    days = run.options.days or run.setting("for_days", 14, low=0.1, high=3_660)
+    units = int(run.setting("units", 2_000, low=1, high=100_000))
+    rules = CopyRules(
+        keep_s=run.setting("keep_h", 24, low=0.01) * 3_600,
+        unit_bytes=1e6,
+        up_bit_s=1e9,
+        down_bit_s=2e9,
+        by_place=bool(run.setting("places", 1, low=0, high=1)),
+        asks_veterans=bool(run.setting("veterans", 1, low=0, high=1)),
+    )
+    try_out(run, "nothing is lost", work)

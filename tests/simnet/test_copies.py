@@ -1,6 +1,7 @@
 """Do the worlds of copies say what they should, and would they notice a core that lets go too early?"""
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -16,11 +17,12 @@ RULES = CopyRules(unit_bytes=1e8, up_bit_s=1e6, down_bit_s=2e6)
 def report(
     name: str, *, peers: int, days: float | None = None, seed: int = 1, **settings: float
 ) -> RunReport:
+    return run(name, Options(seed=seed, peers=peers, days=days), units_per_peer=2, **settings)
+
+
+def run(name: str, options: Options, **settings: float) -> RunReport:
     told = {key: f"{value:g}" for key, value in settings.items()}
-    found, _ = run_scenario(
-        find_scenario(name),
-        Options(seed=seed, peers=peers, days=days, settings={"units_per_peer": "2", **told}),
-    )
+    found, _ = run_scenario(find_scenario(name), replace(options, settings=told))
     return found
 
 
@@ -87,3 +89,21 @@ def test_a_core_that_lets_go_too_early_is_caught(monkeypatch: pytest.MonkeyPatch
         world.join()
     world.run_until(DAY_S)
     assert world.dropped_early > 0
+
+
+def test_keys_that_vanish_take_nothing_along_where_places_and_old_acquaintances_count() -> None:
+    options = Options(seed=1, peers=50)
+    guarded = run("keys-that-vanish", options, keys=30, units=300)
+    assert guarded.ok
+    assert guarded.figures["fewest honest copies"] == 5
+    assert guarded.figures["units that went somewhere"] > 0
+    # Either rule alone keeps some of each; the other must not be needed for that.
+    for rules in ({"places": 0}, {"veterans": 0}):
+        found = run("keys-that-vanish", options, keys=30, units=300, **rules)
+        assert found.figures["fewest honest copies"] >= 3
+
+
+def test_without_both_rules_a_hundred_keys_of_one_machine_are_all_that_is_left() -> None:
+    lost = run("keys-that-vanish", Options(seed=1, peers=50), keys=100, units=300, places=0, veterans=0)
+    assert not lost.ok
+    assert lost.figures["units lost"] > 10

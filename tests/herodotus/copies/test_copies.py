@@ -1,13 +1,16 @@
 """Do captures come to be with all their holders, and stay there, while peers come and go? In virtual time."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import anyio
 import pytest
 
-from herodotus.copies import wire
+from herodotus.copies import surplus, wire
+from herodotus.copies.full_proofs import Proven
+from herodotus.copies.shared_state import Parts
 from herodotus.core.copies.ledger import PROMISE_KEPT_S, Group, HoldingLedger
+from herodotus.store import Holdings
 from tests.herodotus.copies.storm import CaptureLostError, storm
 from tests.herodotus.copies.test_byzantine import withholding
 from tests.herodotus.copies.world import Net, deposit, in_world, ring_of
@@ -209,14 +212,21 @@ def test_nothing_is_lost_in_any_storm(seed: int) -> None:
 
 
 def test_a_peer_that_lets_go_before_all_holders_have_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mutant believes one holder."""
+    """The mutant believes one holder, and asks for no proofs, which would not let it."""
 
     sound = HoldingLedger.may_go
 
     def hasty(ledger: HoldingLedger, group: Group, absent: Collection[bytes], now: float) -> bool:
         return any(sound(ledger, group._replace(holders=(one,)), absent, now) for one in group.holders)
 
+    async def believing(
+        parts: Parts, _holdings: Holdings, _holders: Sequence[bytes], keys: Sequence[bytes], **_: object
+    ) -> Proven:
+        await anyio.lowlevel.checkpoint()
+        return Proven(sorted(keys), parts.now())
+
     monkeypatch.setattr(HoldingLedger, "may_go", hasty)
+    monkeypatch.setattr(surplus, "ask_all", believing)
     assert any(is_caught(seed) for seed in (5, 7, 8))
 
 
