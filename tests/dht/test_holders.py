@@ -410,6 +410,15 @@ def test_the_young_fill_a_gap_wherever_they_sit() -> None:
     assert {tuple(names(table.of(key))) for key in KEYS} == {(1, 2)}
 
 
+def test_by_place_too_a_peer_holds_what_the_missed_held() -> None:
+    line = [member(number, 6 * number, bytes((10 + number, 0, 0, 1))) for number in range(1, 9)]
+    missed = [peer(1), peer(2), peer(3)]
+    table = Table(line, Rule(2, PlaceRules()), absent=missed, missed=missed)
+    assert names(table.of(KEYS[5])) == [4, 5]
+    assert {rank for rank, stretch in table.share(peer(4)) if stretch == 0} == {0}
+    assert KEYS[5] in table.arcs(peer(4))
+
+
 def test_of_two_peers_at_one_position_both_hold_its_keys() -> None:
     """The first has gone for a while, and the second has its address now."""
     table = Table([member(1, 10), member(2, 10), member(3, 30)], Rule(2), absent=[peer(1)])
