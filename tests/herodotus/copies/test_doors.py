@@ -275,6 +275,22 @@ def test_two_keys_of_one_place_are_one_holder() -> None:
     play_with(play)
 
 
+def test_two_keys_of_one_place_that_are_asked_are_one_holder() -> None:
+    async def play(net: Net) -> None:
+        first, second, third, fourth, *_, elsewhere = by_rank(net)
+        net.place_of = {third.me: b"place", fourth.me: b"place"}
+        await anyio.sleep(STANDINGS_S)
+        old = of_a_peer_that_left(1_600_000_000)
+        for peer in (third, fourth):
+            await peer.store.store(old)
+        assert await put(first, elsewhere.me, old) == [wire.DECLINED]
+        doors_of(first).declined = Declined()
+        await second.store.store(old)
+        assert await put(first, elsewhere.me, old) == [wire.STORED]
+
+    play_with(play)
+
+
 def test_another_content_of_the_same_second_is_no_second_word() -> None:
     async def play(net: Net) -> None:
         _, second, third, *_ = by_rank(net)
