@@ -91,6 +91,8 @@ def test_a_key_that_speaks_from_one_host_is_not_proven_at_another() -> None:
     elsewhere = at(20, (10, 200, 0, 1))
     tell(one, elsewhere, by=20)
     assert not is_known(one, 20)
+    one.receive(Ping(id=9), contact(20), NOW + 1)
+    assert not is_known(one, 20), "nor while its record waits"
 
 
 def test_who_is_known_at_its_host_is_not_asked_again_and_asked_where_it_moved() -> None:
