@@ -12,8 +12,8 @@ therefore no news until the stranger has spoken:
 Nobody has to be believed for that, so a newcomer with an empty table, and two rings that meet, need no member that both
 sides trust.  The price is one handshake for each pair of members in their life at an address.
 
-A ring must not be a weapon: of one place (a prefix, where the charter counts by it) so many wait and no more, each is
-asked once in ten minutes, and at most 32 are asked at a time.
+A ring must not be a weapon: of one place (a prefix, where the charter counts by it) so many wait or
+were silent in the last minute and no more, each is asked once in ten minutes, and at most 32 are asked at a time.
 """
 
 from collections import Counter, OrderedDict
@@ -33,6 +33,8 @@ from dht.core.rules import TRIES
 WAITING_MAX: Final = 1_024
 OF_A_PLACE_MAX: Final = 16
 """That wait, of a place: four full peers are far fewer."""
+PLACE_AGAIN_S: Final = 60.0
+"""For so long one that stayed silent counts against its place."""
 ASKED_MAX: Final = 32
 """At a time: with 100 ms there and back, a table of 1,000 is proven in seconds."""
 SILENT_S: Final = 600.0
@@ -110,9 +112,11 @@ class Newcomers:
         return (record.peer, host) in self._proven
 
     def _place_of(self, signed: SignedRecord) -> bytes:
-        """Empty: by peer no place is bounded, as all may be on one machine."""
+        """Empty, without a bound: by peer our own network, as all peers of a laboratory may be in it."""
         rules = self._host.rules.places
-        return b"" if rules.by == "peer" else place_at(signed.record.addresses[0].host, rules)
+        place = place_at(signed.record.addresses[0].host, rules)
+        is_ours = rules.by == "peer" and place == place_at(self._host.me.address.host, rules)
+        return b"" if is_ours else place
 
     # --- proof
 
@@ -190,16 +194,20 @@ class Newcomers:
             return
         signed, is_rumour = self.waiting.pop(peer)
         place = self._place_of(signed)
-        self._of_place[place] -= 1
-        if not self._of_place[place]:
-            del self._of_place[place]
         self._asked.discard(peer)
         if self._is_proven(signed):
+            self._release(place, now)
             self._hear(signed, now, is_rumour)
         else:
+            self._host.at(now + PLACE_AGAIN_S, partial(self._release, place))
             self._host.counts["newcomers silent"] += 1
             self._silent[peer, signed.record.incarnation] = now + SILENT_S, signed.record.addresses[0].host
             if len(self._silent) > REMEMBERED_MAX:
                 self._silent.popitem(last=False)
         assert len(self.waiting) <= WAITING_MAX
         self._ask_more(now)
+
+    def _release(self, place: bytes, _now: float) -> None:
+        self._of_place[place] -= 1
+        if not self._of_place[place]:
+            del self._of_place[place]
