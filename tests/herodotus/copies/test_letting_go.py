@@ -148,6 +148,21 @@ class Scene:
         self.fresh.append(key)
         self.stored += 1
 
+    def hold_for_long(self, *holders: bytes) -> None:
+        """The holders of all, for a day, each of whom would prove and promise it."""
+        self.group = Group(arcs=WHOLE, holders=holders)
+        self.steadiness.see({WHOLE: holders}, self.now - DAY_S)
+        contacts = {PeerKey(peer): Contact.at(PeerKey(peer), ADDRESS, 0, 0, "off") for peer in holders}
+        self.parts.view.contacts, self.parts.view.table = contacts, Table(contacts.values(), Rule(6))
+        self.standings.of_age.update(holders)
+        for peer in holders:
+            if peer not in self.holders:
+                self.holders[peer] = Holder(peer, self)
+                self.holders[peer].store = self.store
+            self.parts.ledger.confirm(
+                self.parts.ledger.begin(peer, WHOLE, self.now), (), is_promise=True, is_exact=True
+            )
+
     def survey(self) -> ShareSurvey:
         self.steadiness.see({self.group.arcs: self.group.holders}, self.now)
         return ShareSurvey(
@@ -187,12 +202,12 @@ async def test_what_was_stored_and_not_heard_of_stays(scene: Scene) -> None:
 
 
 async def test_fewer_than_k_holders_let_nothing_go(scene: Scene) -> None:
-    scene.group = Group(arcs=WHOLE, holders=OTHERS[:5])
+    scene.hold_for_long(*OTHERS[:5])
     assert await scene.let_go() == 0
 
 
 async def test_who_is_among_the_holders_lets_nothing_go(scene: Scene) -> None:
-    scene.group = Group(arcs=WHOLE, holders=(ME, *OTHERS[:5]))
+    scene.hold_for_long(ME, *OTHERS[:5])
     assert await scene.let_go() == 0
 
 
@@ -257,9 +272,7 @@ async def test_a_promise_is_given_before_the_look_at_what_it_speaks_of(scene: Sc
 
 
 async def test_who_is_among_the_holders_lets_nothing_go_whatever_was_promised(scene: Scene) -> None:
-    scene.group = Group(arcs=WHOLE, holders=(ME, *OTHERS[:5]))
-    ledger = scene.parts.ledger
-    ledger.confirm(ledger.begin(ME, WHOLE, scene.now), (), is_promise=True, is_exact=True)
+    scene.hold_for_long(ME, *OTHERS[:5])
     assert await scene.let_go() == 0
 
 
