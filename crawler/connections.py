@@ -24,6 +24,7 @@ from crawler.core.urls import is_public, is_web_port
 from crawler.resolving import ForbiddenSocketError
 
 LARGE_BODY_BYTES = 2**20
+HUGE_BODY_BYTES = 2**23
 HAPPY_EYEBALLS_DELAY_S = 0.25
 """RFC 8305, 5: how long an address may take before the next is tried beside it."""
 IDLE_CHECK_S = 5.0
@@ -55,7 +56,7 @@ class Limits:
     is_wanted: Callable[[AnswerReader], bool]
     """Asked once the head is there: whether the body is to be read."""
     wait_for_room: Callable[[], Awaitable[object]]
-    """Waited for before a body grows beyond a megabyte."""
+    """Waited for before a body grows beyond a megabyte, and once more before it grows beyond eight."""
 
 
 class OriginConnection(asyncio.Protocol):
@@ -69,7 +70,7 @@ class OriginConnection(asyncio.Protocol):
         self._limits: Limits | None = None
         self._waiter: asyncio.Future[str] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._has_room = False
+        self._room_bytes = LARGE_BODY_BYTES
         self._body_until = 0.0
 
     # -- one exchange
@@ -81,11 +82,11 @@ class OriginConnection(asyncio.Protocol):
         self._reader, self._limits = reader, limits
         self._waiter = self._loop.create_future()
         self._timer = self._loop.call_later(limits.head_timeout_s, self._late)
-        self._has_room = False
+        self._room_bytes = LARGE_BODY_BYTES
         self.transport.write(request)
         try:
             outcome: str = await self._waiter
-            if outcome == "large":
+            while outcome == "large":
                 outcome = await self._with_room(reader, limits)
         except BaseException:
             # Also with a whole answer: it may come between a cancellation and our waking up, and nobody keeps us.
@@ -167,8 +168,10 @@ class OriginConnection(asyncio.Protocol):
             self._finish("length")
         elif reader.is_done:
             self._finish("done")
-        elif reader.body_bytes > LARGE_BODY_BYTES and not self._has_room:
-            self._has_room = True
+        elif reader.body_bytes > self._room_bytes:
+            self._room_bytes = (
+                HUGE_BODY_BYTES if self._room_bytes < HUGE_BODY_BYTES else limits.body_bytes_max
+            )
             self.transport.pause_reading()
             self._finish("large")
 

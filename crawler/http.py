@@ -40,14 +40,12 @@ from crawler.core.errors import (
 from crawler.core.politeness import Wait
 from crawler.core.urls import STANDARD, UrlRules
 from crawler.names import TooManyLookupsError
-from crawler.ports import FetchRequest, Skipped
+from crawler.ports import BodyPlace, BodyRooms, FetchRequest, Skipped
 from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve
 
 IDLE_CONNECTIONS_MAX = 256
 """Kept for hosts that rest between two requests: a new TLS connection costs ten times a fetch."""
 UNKEPT_MAX = 4_096
-LARGE_BODIES_AT_ONCE = 4
-"""Bodies above a megabyte wait for one of these places, so that 56 of them cannot fill the memory."""
 BAD_CERTIFICATES_MAX = 10_000
 DNS_AGAIN_S = 2.0
 """Until a host whose name is being looked up has its next turn."""
@@ -119,7 +117,7 @@ class HttpFetcher:
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._places = asyncio.Semaphore(self._settings.connections)
-        self._large_bodies = asyncio.Semaphore(LARGE_BODIES_AT_ONCE)
+        self._bodies = BodyRooms()
         self._is_open = True
         return self
 
@@ -161,19 +159,13 @@ class HttpFetcher:
             endpoint = OriginEndpoint(endpoint.host, endpoint.port, is_secure=True, is_lenient=True)
         written = self._request_head(request, target)
         reader = AnswerReader()
-        has_room = False
-
-        async def wait_for_room() -> None:
-            nonlocal has_room
-            await self._large_bodies.acquire()
-            has_room = True
-
+        place = request.place or BodyPlace(self._bodies)
         limits = Limits(
             head_timeout_s=self._settings.head_timeout_s,
             body_timeout_s=self._settings.body_timeout_s,
             body_bytes_max=min(request.body_bytes_max or 2**62, self._settings.body_bytes_max),
             is_wanted=_wanting(request),
-            wait_for_room=wait_for_room,
+            wait_for_room=place.grow,
         )
         async with self._places:
             started_at = self._wall_clock()
@@ -185,15 +177,13 @@ class HttpFetcher:
             except (OSError, BadAnswerError, ValueError) as error:
                 raise _as_fetch_error(request.url, error) from error
             finally:
-                if has_room:
-                    self._large_bodies.release()
+                if place is not request.place:
+                    place.leave()
             duration_s = self._loop.time() - start
         mime = MediaType.of(reader.content_type).mime
         if outcome == "unwanted":
             return Skipped(url=request.url, status=reader.status, mime=mime, duration_s=duration_s)
-        body = reader.body()
-        if outcome == "length":
-            body = body[: limits.body_bytes_max]
+        body = reader.body(limits.body_bytes_max if outcome == "length" else None)
         # What the limit cuts is compared up to there: as much of it was archived before.
         is_comparable = outcome in ("done", "length")
         digest, sha1, result, body = _judged(request, reader.status, body, is_comparable=is_comparable)

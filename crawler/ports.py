@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
+import anyio
+
 from crawler.core.capture import Capture, PayloadDigest
 from crawler.core.link import Link
 from crawler.core.politeness import Lease, OriginReport, Wait
@@ -50,6 +52,39 @@ class StewardPort(Protocol):
         """Says when the next fetch from the origin may start."""
 
 
+LARGE_BODIES_AT_ONCE = 4
+"""Bodies above a megabyte wait for one of these places, so that 56 of them cannot fill the memory."""
+HUGE_BODIES_AT_ONCE = 1
+"""The same above eight: such a body takes four times its size until it is stored."""
+
+
+class BodyRooms:
+    """How many large bodies may there be at once, from the first megabyte until they are stored?"""
+
+    def __init__(self) -> None:
+        self.large, self.huge = anyio.Semaphore(LARGE_BODIES_AT_ONCE), anyio.Semaphore(HUGE_BODIES_AT_ONCE)
+
+
+class BodyPlace:
+    """Of one body. It gives back all that it has, once."""
+
+    __slots__ = ("_held", "_rooms")
+
+    def __init__(self, rooms: BodyRooms) -> None:
+        self._rooms = rooms
+        self._held: list[anyio.Semaphore] = []
+
+    async def grow(self) -> None:
+        """To be waited for before it grows beyond a megabyte, and before it grows beyond eight."""
+        room = self._rooms.huge if self._held else self._rooms.large
+        await room.acquire()
+        self._held.append(room)
+
+    def leave(self) -> None:
+        while self._held:
+            self._held.pop().release()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
     """One GET. Validators make it conditional; the digest is the last archived version's."""
@@ -63,6 +98,8 @@ class FetchRequest:
     """Whether a body of this media type is wanted; None: any. Asked for 200 only."""
     body_bytes_max: int | None = None
     """A tighter limit than the fetcher's own."""
+    place: BodyPlace | None = None
+    """The asker's, who leaves it when the body is stored. Without one the fetcher has its own until it returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,8 @@ from crawler.core.urls import STANDARD, Origin, UrlRules, has_web_port, host_of,
 from crawler.frontier import Frontier
 from crawler.outcomes import CrawlCounts, Outcomes, report_of
 from crawler.ports import (
+    BodyPlace,
+    BodyRooms,
     CaptureSink,
     Fetcher,
     FetchRequest,
@@ -136,6 +138,7 @@ class Crawler:
         self._rota: Rota | None = None
         self._now: Callable[[], float] = anyio.current_time
         self._started = 0
+        self._bodies = BodyRooms()
 
     async def run(self) -> None:
         """Fetch what is due today; ends when nothing is left but hosts that rest for too long, the limit is reached or
@@ -328,12 +331,19 @@ class Crawler:
     # -- one fetch
 
     async def _fetch(self, entry: DueEntry, lease: Lease) -> float:
+        place = BodyPlace(self._bodies)
+        try:
+            return await self._fetch_in(entry, lease, place)
+        finally:
+            place.leave()
+
+    async def _fetch_in(self, entry: DueEntry, lease: Lease, place: BodyPlace) -> float:
         self._started += 1
         start = self._now()
         report = OriginReport(status=None, duration_s=0.0)
         found: Capture | Skipped | FetchError | None = None
         try:
-            found = await self._fetcher.fetch(self._request(entry.known))
+            found = await self._fetcher.fetch(self._request(entry.known, place))
             report = report_of(found, self._wall_clock())
         except FetchError as error:
             found = error
@@ -347,9 +357,10 @@ class Crawler:
         await self._outcomes.visited(entry, found)
         return again_at
 
-    def _request(self, known: Known) -> FetchRequest:
+    def _request(self, known: Known, place: BodyPlace) -> FetchRequest:
         is_conditional = bool(known.digest) and known.visits % UNCONDITIONAL_EVERY != UNCONDITIONAL_EVERY - 1
         return FetchRequest(
+            place=place,
             url=known.url,
             via=known.via or None,
             etag=known.etag if is_conditional else "",

@@ -75,11 +75,16 @@ class AnswerReader:
     def has_begun(self) -> bool:
         return bool(self.head or self._buffer or self._interim)
 
-    def body(self) -> bytes:
-        """What came of it so far."""
-        if len(self._pieces) == 1 and not self._bulk:
-            return self._pieces[0]
-        return b"".join((self._bulk, *self._pieces))
+    def body(self, bytes_max: int | None = None) -> bytes:
+        """What came of it so far; it is given once, and not kept."""
+        pieces, self._pieces = self._pieces, []
+        bulk, self._bulk = self._bulk, bytearray()
+        if len(pieces) == 1 and not bulk:
+            return pieces[0][:bytes_max]
+        if bytes_max is None or self.body_bytes <= bytes_max:
+            return b"".join((bulk, *pieces))
+        bulk += b"".join(pieces)
+        return bytes(memoryview(bulk)[:bytes_max])
 
     def receive(self, data: bytes) -> None:
         """Raises BadAnswerError; what was read before stays."""

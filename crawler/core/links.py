@@ -24,11 +24,13 @@ from crawler.core.urls import STANDARD, UrlRules
 LINKS_MAX = 20_000
 """Per page. Sitemaps may hold 50,000 by their standard and have a bound of their own."""
 SITEMAP_LINKS_MAX = 50_000
-PARSED_BYTES_MAX = 16 * 2**20
-CROWDED_BYTES_MAX = 4 * 2**20
-CROWDED_FROM = 1_000_000
-"""Tags and what may be attributes, on a page that is larger than that: its tree takes up to 18 times its size and
-0.1 s a megabyte, so no more of it is read. A large page of few pieces costs nothing.
+PARSED_BYTES_MAX = 4 * 2**20
+"""Of a page or style: a tree takes 20 times its size, also of plain text."""
+SITEMAP_BYTES_MAX = 16 * 2**20
+CROWDED_BYTES_MAX = 2 * 2**20
+CROWDED_FROM = 500_000
+"""Tags, NULs and what may be attributes, on a page that is larger than that: its tree takes up to 50 times its size
+and 0.1 s a megabyte, so no more of it is read.
 """
 
 
@@ -177,7 +179,7 @@ def _readable(body: bytes) -> bytes:
     """As much of the page as a tree is made of."""
     if len(body) <= CROWDED_BYTES_MAX:
         return body
-    pieces = sum(body.count(mark) for mark in (b"<", b" ", b"\n", b"\t", b"/"))
+    pieces = sum(body.count(mark) for mark in (b"<", b" ", b"\n", b"\t", b"/", b"\0"))
     return body[: CROWDED_BYTES_MAX if pieces > CROWDED_FROM else PARSED_BYTES_MAX]
 
 
@@ -283,10 +285,10 @@ def is_sitemap_or_feed(head: bytes) -> bool:
 
 def xml_links(body: bytes, url: str, *, rules: UrlRules = STANDARD) -> PageLinks:
     """Links of a sitemap, a sitemap index, RSS or Atom; none of any other XML. No entity is expanded."""
-    text = _text(body, None)
     collected = _Collector(rules, links_max=SITEMAP_LINKS_MAX)
     if not is_sitemap_or_feed(body):
         return collected.result(url)
+    text = _text(body, None, SITEMAP_BYTES_MAX)
     for match in _LOCATION.finditer(text):
         is_image = text.startswith("<image:", match.start())
         collected.add(html.unescape(match[1].strip()), _IMAGE if is_image else _PAGE)
@@ -313,13 +315,13 @@ def header_links(values: Iterable[str], url: str, *, rules: UrlRules = STANDARD)
     return collected.result(url)
 
 
-def _text(body: bytes, charset: str | None) -> str:
+def _text(body: bytes, charset: str | None, bytes_max: int = PARSED_BYTES_MAX) -> str:
     """What no browser knows counts as UTF-8: Python has codecs besides that take hours for some bytes (Punycode)."""
     try:
         codec = codecs.lookup(charset or "utf-8").name
     except (LookupError, ValueError):
         codec = "utf-8"
-    return body[:PARSED_BYTES_MAX].decode(codec if codec in _CHARSETS else "utf-8", "replace")
+    return body[:bytes_max].decode(codec if codec in _CHARSETS else "utf-8", "replace")
 
 
 class _Collector:

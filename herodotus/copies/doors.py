@@ -401,7 +401,7 @@ def _save(quotas: Quotas, file: Path) -> None:
 
 def size_of(deposit: Deposit) -> int:
     """As quotas count it."""
-    return len(deposit.capture.head) + len(deposit.capture.body)
+    return len(deposit.capture.head) + len(deposit.capture.body) + deposit.passed_bytes
 
 
 def _told(known: Counter[TurnedAway]) -> str:

@@ -24,7 +24,7 @@ from herodotus.core.index_rows import capture_key
 from herodotus.core.reconciliation import member_of
 from herodotus.core.signatures import signer_of
 from herodotus.peers.calls import CallError
-from herodotus.store import MEMBER_BYTES_MAX, StoreOutcome
+from herodotus.store import Packed, StoreOutcome, is_within
 
 logger = logging.getLogger(__name__)
 
@@ -43,10 +43,16 @@ def member_of_id(id_: CaptureId) -> bytes:
 AT_ONCE = 64
 """Parcels that are stored together: they share a flush of the disk."""
 LIGHT_BYTES_MAX = 1 << 20
-"""Unpacked; so many parcels at once may take 64 MiB. Nearly all pages are smaller."""
+"""Unpacked. Nearly all pages are smaller; larger captures are checked piece by piece, one at a time."""
+_BOOKED = (16 << 10, 64 << 10, 256 << 10, LIGHT_BYTES_MAX)
+"""What a parcel that holds no more is booked for, times the copies."""
+COPIES_MADE = 4
+"""Of a capture while it is unpacked and stored: content, block, body, and the record that is written."""
 
 
-async def receive_all(parts: Parts, parcels: Sequence[bytes], sender: PeerKey) -> list[tuple[int, bytes]]:
+async def receive_all(
+    parts: Parts, parcels: Sequence[bytes | bytearray], sender: PeerKey
+) -> list[tuple[int, bytes]]:
     """As `receive` for each, in order. Raises StoreRefusedError when the disk refused one of them."""
     results: dict[int, tuple[int, bytes]] = {}
     refusals: list[StoreRefusedError] = []
@@ -66,32 +72,30 @@ async def receive_all(parts: Parts, parcels: Sequence[bytes], sender: PeerKey) -
     return [results[number] for number in range(len(parcels))]
 
 
-async def receive(parts: Parts, data: bytes, sender: PeerKey) -> tuple[int, bytes]:
+async def receive(parts: Parts, data: bytes | bytearray, sender: PeerKey) -> tuple[int, bytes]:
     """What became of it, and which member it was (empty when that cannot be said). Durable when it returns.
 
     Raises StoreRefusedError when the disk cannot take it: then nothing of it is to blame.
     """
-    deposit = await _unpacked(parts, data, LIGHT_BYTES_MAX)
-    if deposit is not None:
-        return await _take_in(parts, deposit, sender)
-    async with parts.unpacking:  # a few kilobytes may unfold to what a parcel may hold at most: one at a time
-        deposit = await _unpacked(parts, data, MEMBER_BYTES_MAX)
-        if deposit is None:
-            parts.counts.refused += 1
-            parts.suspects.note(sender, "broken parcel")
-            return BROKEN, b""
-        return await _take_in(parts, deposit, sender)
-
-
-async def _unpacked(parts: Parts, data: bytes, bytes_max: int) -> Deposit | None:
-    """None when it is broken or holds more."""
+    # A few kilobytes may unfold to as much as a capture may be: what they hold is found out before it is held.
+    most = next((most for most in _BOOKED if is_within(data, most)), None)
     try:
-        return await parts.opened().unpack(data, bytes_max)
+        if most is None:
+            async with parts.unpacking:
+                deposit, packed = await parts.opened().check(data)
+                return await _take_in(parts, deposit, sender, packed)
+        async with parts.unpacked.held(sender, COPIES_MADE * most):
+            deposit = await parts.opened().unpack(bytes(data), most)
+            return await _take_in(parts, deposit, sender)
     except MalformedRecordError:
-        return None
+        parts.counts.refused += 1
+        parts.suspects.note(sender, "broken parcel")
+        return BROKEN, b""
 
 
-async def _take_in(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int, bytes]:
+async def _take_in(
+    parts: Parts, deposit: Deposit, sender: PeerKey, packed: Packed | None = None
+) -> tuple[int, bytes]:
     member = member_of_id(deposit.id)
     if not parts.view.may_hold(deposit.key):
         parts.counts.refused += 1
@@ -113,7 +117,7 @@ async def _take_in(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int
     parts.receiving.add(key)
     outcome = BROKEN
     try:
-        taken = await parts.opened().take(deposit)
+        taken = await parts.opened().take(deposit, packed)
         outcome = _OUTCOMES[taken.outcome]
     except MalformedRecordError:
         return BROKEN, member
@@ -201,9 +205,9 @@ async def fetch(parts: Parts, source: PeerKey, members: Sequence[bytes]) -> set[
         with anyio.fail_after(DEADLINE_S):
             async with (
                 parts.calls().stream(contact, wire.TAKE, wire.encode_list(members)) as pieces,
-                aclosing(wire.read_frames(pieces)) as frames,
+                aclosing(wire.read_frames(pieces, parts.fetching_large)) as frames,
             ):
-                parcels: list[bytes] = []
+                parcels: list[bytes | bytearray] = []
                 async for frame in frames:
                     await parts.download.spend(len(frame.data))
                     if _is_parcel(parts, source, frame, asked):
@@ -232,7 +236,7 @@ def _is_parcel(parts: Parts, source: PeerKey, frame: wire.CopyFrame, asked: set[
 
 
 async def _take(
-    parts: Parts, source: PeerKey, parcels: list[bytes], asked: set[bytes], settled: set[bytes]
+    parts: Parts, source: PeerKey, parcels: list[bytes | bytearray], asked: set[bytes], settled: set[bytes]
 ) -> None:
     for outcome, member in await receive_all(parts, parcels, source):
         if member and member not in asked:

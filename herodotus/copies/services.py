@@ -1,7 +1,7 @@
 """What does this peer tell others about its copies, and what does it take from them? The handlers of `copies/1/…`."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import partial
 
 import anyio
@@ -30,6 +30,8 @@ MEMBERS_MAX = 1 << 20
 PUT_PATIENCE_S = 60.0
 """For this peer's budget to allow it; the sender waits twice as long."""
 LISTED_AT_ONCE = 4_096
+SMALL_BYTES = 256 << 10
+"""Of a parcel that is sent without booking: 50 MB for all connections."""
 _CELLS_FIRST, _CELLS_SHARE = 16, 8
 
 
@@ -40,6 +42,7 @@ class CopyServices:
         self._celled: set[PeerKey] = set()
         self._full_proofs = FullProofService(parts)
         self._sampled = SampledProofService(parts)
+        self._is_sending_large = False
 
     def services(self) -> Services:
         return Services(
@@ -170,27 +173,55 @@ class CopyServices:
 
     async def _take(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
         """Each member's parcels, or word that there are none."""
-        del sender
         members = wire.decode_members(body)
         for member in members:
-            for frame in await self._frames_of(member):
-                await self._parts.upload.spend(len(frame))
-                yield frame
+            async with aclosing(self._frames_of(member, sender)) as frames:
+                async for frame in frames:
+                    await self._parts.upload.spend(len(frame))
+                    yield frame
 
     async def _poll(self, sender: PeerKey, body: bytes) -> bytes:
         nonce, members = wire.decode_poll(body)
         question = nonce + self._parts.view.me + sender
         return wire.encode_proofs(await self._parts.opened().proofs(members, question))
 
-    async def _frames_of(self, member: bytes) -> list[bytes]:
-        holdings, found = self._parts.opened(), list[bytes]()
+    async def _frames_of(self, member: bytes, sender: PeerKey) -> AsyncGenerator[bytes]:
+        holdings, is_here = self._parts.opened(), False
         if member[-1:] == TOMBSTONE:
             for key in await holdings.buried(member[:-1] + CAPTURE):
-                found += wire.frames_of(wire.TOMBSTONE, key)
+                is_here = True
+                for frame in wire.frames_of(wire.TOMBSTONE, key):
+                    yield frame
         else:
-            for parcel in await holdings.parcels(member, self._parts.sign):
-                found += wire.frames_of(wire.PARCEL, parcel.data)
-        return found or list(wire.frames_of(wire.MISSING, member))
+            for key in sorted(await holdings.keys_of([member])):
+                async with self._parts.reading:
+                    parcel = await holdings.parcel(key, self._parts.sign)
+                if parcel is not None:
+                    is_here = True
+                    async with self._held(sender, len(parcel.data)):
+                        for frame in wire.frames_of(wire.PARCEL, parcel.data):
+                            yield frame
+        if not is_here:
+            for frame in wire.frames_of(wire.MISSING, member):
+                yield frame
+
+    @asynccontextmanager
+    async def _held(self, taker: PeerKey, size: int) -> AsyncIterator[None]:
+        """While a parcel is sent, as slowly as its taker reads. Of large ones, one at a time: other holders have it,
+        too."""
+        if size > wire.LARGE_BYTES:
+            if self._is_sending_large:
+                raise RefusedError("busy", retry_after_s=60.0)
+            self._is_sending_large = True
+            try:
+                yield
+            finally:
+                self._is_sending_large = False
+        elif size > SMALL_BYTES:
+            async with self._parts.sending.held(taker, size):
+                yield
+        else:
+            yield
 
 
 async def symbols_of(holdings: Holdings, workers: Workers, scope: Scope) -> Symbols | None:

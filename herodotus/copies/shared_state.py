@@ -9,8 +9,8 @@ What does this peer believe about holders, just now? One object that all parts o
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
@@ -184,6 +184,40 @@ class Tops:
         return known[1]
 
 
+ROOM_BYTES = 64 << 20
+ROOM_BYTES_OF_ONE = 8 << 20
+
+
+class Room:
+    """How much may parcels take in memory? Each is booked, for its peer and for all together; who finds no room
+    waits."""
+
+    def __init__(self, bytes_max: int = ROOM_BYTES, bytes_of_one: int = ROOM_BYTES_OF_ONE) -> None:
+        self._bytes_max, self._bytes_of_one = bytes_max, bytes_of_one
+        self.held_bytes = 0
+        self._of = Counter[PeerKey]()
+        self._freed = anyio.Event()
+
+    @asynccontextmanager
+    async def held(self, peer: PeerKey, size: int) -> AsyncIterator[None]:
+        assert size <= self._bytes_of_one, "it would wait for ever"
+        while self.held_bytes + size > self._bytes_max or self._of[peer] + size > self._bytes_of_one:
+            await self._freed.wait()
+        self._book(peer, size)
+        try:
+            yield
+        finally:
+            self._book(peer, -size)
+            self._freed.set()
+            self._freed = anyio.Event()
+
+    def _book(self, peer: PeerKey, size: int) -> None:
+        self.held_bytes += size
+        self._of[peer] += size
+        if not self._of[peer]:
+            del self._of[peer]
+
+
 SUSPECTS_MAX = 1_024
 REASONS_MAX = 16
 """Of one suspect; the others are counted together."""
@@ -291,8 +325,16 @@ class Parts:
     tops: Tops = field(default_factory=Tops)
     receiving: set[bytes] = field(default_factory=set)
     """Captures being stored that came from another peer: they are not pushed on from here."""
+    unpacked: Room = field(default_factory=Room)
+    """Booked before a parcel is unpacked."""
+    sending: Room = field(default_factory=Room)
+    """Booked while a parcel waits for its taker."""
     unpacking: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held while a parcel is unpacked and stored that is large inside."""
+    """Held while a parcel is checked and stored that is large inside."""
+    fetching_large: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a large parcel comes in, until it is stored."""
+    reading: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a capture is read to be sent: nobody knows before how large it is inside."""
     states: HolderStates = field(default_factory=HolderStates)
     on_failed: Callable[[], None] = lambda: None
     """A holder failed its proofs, or counts again."""

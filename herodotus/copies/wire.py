@@ -6,6 +6,7 @@ MalformedError.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from itertools import pairwise
 from typing import Annotated, NamedTuple
 
@@ -51,6 +52,8 @@ POLLED_MAX = 64
 PUT_BYTES_MAX = 6 << 20
 """Below what one call carries; a parcel that is larger is fetched by the one that lacks it."""
 PIECE_BYTES = 1 << 20
+LARGE_BYTES = 8 << 20
+"""A parcel that is longer: only one at a time is held."""
 FRAME_BYTES_MAX = PIECE_BYTES
 _FRAME_HEAD = 5
 PART, PARCEL, TOMBSTONE, MISSING = b"p", b"c", b"t", b"n"
@@ -305,15 +308,16 @@ def decode_sampled_proof(data: bytes) -> bytes:
 
 class CopyFrame(NamedTuple):
     kind: bytes
-    data: bytes
+    data: bytes | bytearray
 
 
 def frames_of(kind: bytes, data: bytes) -> Iterator[bytes]:
     """A large parcel in parts, the last of which says what it is."""
-    while len(data) > FRAME_BYTES_MAX:
-        yield _frame(PART, data[:FRAME_BYTES_MAX])
-        data = data[FRAME_BYTES_MAX:]
-    yield _frame(kind, data)
+    at = 0
+    while len(data) - at > FRAME_BYTES_MAX:
+        yield _frame(PART, data[at : at + FRAME_BYTES_MAX])
+        at += FRAME_BYTES_MAX
+    yield _frame(kind, data[at:] if at else data)
 
 
 def _frame(kind: bytes, data: bytes) -> bytes:
@@ -325,8 +329,12 @@ class Frames:
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._parts = bytearray()
+        """It grows where it is: a list of parts would be held beside what they are put together to."""
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self._parts)
 
     def feed(self, data: bytes) -> Iterator[CopyFrame]:
         self._rest += data
@@ -339,14 +347,15 @@ class Frames:
                 return
             content = bytes(self._rest[_FRAME_HEAD:end])
             del self._rest[:end]
-            self._size += length
-            if self._size > MEMBER_BYTES_MAX:
+            if len(self._parts) + length > MEMBER_BYTES_MAX:
                 raise MalformedError("a parcel larger than any capture")
             if kind == PART:
-                self._parts.append(content)
+                self._parts += content
                 continue
-            whole = b"".join((*self._parts, content))
-            self._parts, self._size = [], 0
+            whole: bytes | bytearray = content
+            if self._parts:
+                self._parts += content
+                whole, self._parts = self._parts, bytearray()
             yield CopyFrame(kind=kind, data=whole)
 
     def end(self) -> None:
@@ -361,10 +370,20 @@ def split_frames(data: bytes) -> list[CopyFrame]:
     return found
 
 
-async def read_frames(pieces: AsyncIterator[bytes]) -> AsyncGenerator[CopyFrame]:
-    """To be closed by the caller."""
+async def read_frames(
+    pieces: AsyncIterator[bytes], large: AbstractAsyncContextManager[object] | None = None
+) -> AsyncGenerator[CopyFrame]:
+    """To be closed by the caller. Parcels above `LARGE_BYTES` are put together within `large`, which is left when the
+    next frame is asked for."""
     frames = Frames()
-    async for piece in pieces:
-        for frame in frames.feed(piece):
-            yield frame
+    async with AsyncExitStack() as held:
+        is_held = False
+        async for piece in pieces:
+            for frame in frames.feed(piece):
+                yield frame
+                await held.aclose()
+                is_held = False
+            if large is not None and not is_held and frames.held_bytes > LARGE_BYTES:
+                await held.enter_async_context(large)
+                is_held = True
     frames.end()

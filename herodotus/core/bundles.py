@@ -35,6 +35,7 @@ from herodotus.core.warc import (
     parse_digits,
     sha1_label,
     sha1_of,
+    split_head,
     split_record,
 )
 
@@ -120,6 +121,7 @@ def _lines(record: WarcRecord) -> list[str]:
 
 _REQUEST = "application/http;msgtype=request"
 _RESPONSE = "application/http;msgtype=response"
+_END = b"\r\n\r\n"
 _PRIMARY = frozenset(kind.value for kind in RecordType)
 _OURS = frozenset({SIGNATURE, DOOR, WINDOW})
 """Fields whose values are ours; with any other the record is read again."""
@@ -131,7 +133,31 @@ def format_bundle(deposit: Deposit, original: Original | None, record_id: str | 
     capture = deposit.capture
     date = format_date(capture.time_s)
     url = clean(capture.url)
-    records = [_format_primary(deposit, primary_id, date, url, original)]
+    primary = _format_primary(deposit, primary_id, date, url, original)
+    records = [primary]
+    if any(name not in _OURS for name, _ in deposit.extra):
+        _check_primary(records[0], deposit, is_revisit=original is not None)
+    return records + _companions_of(deposit, primary_id, date, url)
+
+
+def format_around(
+    deposit: Deposit, record_id: str, body_bytes: int, block_sha1: bytes
+) -> tuple[bytes, bytes, list[bytes]]:
+    """As `format_bundle` of a capture with its body, which may be elsewhere: what stands before the body and behind it,
+    and the other records."""
+    date, url = format_date(deposit.capture.time_s), clean(deposit.capture.url)
+    before = _primary_head(deposit, record_id, date, url, None, body_bytes, sha1_label(block_sha1))
+    fields, start, length = split_head(before)
+    again = WarcRecord(fields=fields, block=b"")
+    if start != len(before) or again.kind not in _PRIMARY or id_of_record(again) != deposit.id:
+        raise MalformedRecordError("its fields would make another capture of it")
+    assert length == len(deposit.capture.head) + body_bytes
+    return before + deposit.capture.head, _END, _companions_of(deposit, record_id, date, url)
+
+
+def _companions_of(deposit: Deposit, primary_id: str, date: str, url: str) -> list[bytes]:
+    capture = deposit.capture
+    records: list[bytes] = []
     learned = _learned(capture)
     if capture.request or learned:
         shared = f"WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\nWARC-Concurrent-To: {primary_id}\r\n"
@@ -143,8 +169,6 @@ def format_bundle(deposit: Deposit, original: Original | None, record_id: str | 
                 _format_companion("metadata", "application/warc-fields", block, primary_id, shared)
             )
     records += map(format_foreign_companion, deposit.companions)
-    if any(name not in _OURS for name, _ in deposit.extra):
-        _check_primary(records[0], deposit, is_revisit=original is not None)
     return records
 
 
@@ -195,11 +219,26 @@ def _format_primary(
     deposit: Deposit, record_id: str, date: str, url: str, original: Original | None
 ) -> bytes:
     capture = deposit.capture
+    block = capture.head if original is not None else capture.head + capture.body
+    body_bytes = len(block) - len(capture.head)
+    head = _primary_head(deposit, record_id, date, url, original, body_bytes, sha1_of(block))
+    return b"".join((head, block, _END))
+
+
+def _primary_head(
+    deposit: Deposit,
+    record_id: str,
+    date: str,
+    url: str,
+    original: Original | None,
+    body_bytes: int,
+    block_sha1: str,
+) -> bytes:
+    capture = deposit.capture
     if original is None:
         kind, refers = deposit.type.value, ""
-        block = capture.head + capture.body
     else:
-        kind, block = "revisit", capture.head
+        kind = "revisit"
         refers = (
             f"WARC-Profile: {REVISIT_PROFILE}\r\n"
             f"WARC-Refers-To: {original.record_id}\r\n"
@@ -208,14 +247,15 @@ def _format_primary(
         )
     address = f"WARC-IP-Address: {clean(capture.remote_ip)}\r\n" if capture.remote_ip else ""
     truncated = f"WARC-Truncated: {clean(capture.truncated)}\r\n" if capture.truncated else ""
-    return _whole(
+    head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\nWARC-Date: {date}\r\n"
         f"WARC-Target-URI: {url}\r\n{address}{refers}"
         f"WARC-Payload-Digest: {sha1_label(capture.sha1)}\r\n"
         f"{PAYLOAD_SHA256}: sha256:{capture.sha256.hex()}\r\n"
-        f"WARC-Block-Digest: {sha1_of(block)}\r\n{truncated}{_last_fields(deposit)}",
-        block,
+        f"WARC-Block-Digest: {block_sha1}\r\n{truncated}{_last_fields(deposit)}"
+        f"Content-Length: {len(capture.head) + body_bytes}\r\n\r\n"
     )
+    return head.encode("utf-8", "surrogateescape")
 
 
 def _last_fields(deposit: Deposit) -> str:

@@ -99,6 +99,8 @@ class Deposit:
     """Records that came with it, from another archive or another holder; they are kept as they are."""
     foreign_id: str | None = None
     """The record's id in the archive that it came from. Its companions refer to it by this id."""
+    passed_bytes: int = 0
+    """Of a body that was checked as it passed by and is not here."""
 
     def __post_init__(self) -> None:
         capture = self.capture

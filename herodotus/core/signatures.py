@@ -170,4 +170,6 @@ class Proof(msgspec.Struct, kw_only=True, frozen=True, array_like=True):
 
 def prove(question: bytes, digest: bytes, body: bytes) -> bytes:
     """`question` is the asker's nonce, and whose answer to whom it is."""
-    return hashlib.sha256(b"herodotus/poll/2" + question + digest + body).digest()[:PROOF_BYTES]
+    proof = hashlib.sha256(b"herodotus/poll/2" + question + digest)
+    proof.update(body)  # not put together: it may be large
+    return proof.digest()[:PROOF_BYTES]

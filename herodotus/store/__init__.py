@@ -25,7 +25,8 @@ from herodotus.store.faces import (
 )
 from herodotus.store.home_archive import HomeArchive, StoreWorld
 from herodotus.store.intake import StoreOutcome
-from herodotus.store.members import MEMBER_BYTES_MAX
+from herodotus.store.large_parcels import Packed
+from herodotus.store.members import MEMBER_BYTES_MAX, is_within
 from herodotus.store.performer import export_to, history_as_json, perform
 from herodotus.store.reader import Version
 from herodotus.store.settings import ArchiveSettings, archive_settings
@@ -55,6 +56,7 @@ __all__ = [
     "HostStream",
     "LocalStorage",
     "OnStored",
+    "Packed",
     "Page",
     "Parcel",
     "Property",
@@ -82,6 +84,7 @@ __all__ = [
     "free_bytes_at",
     "history_as_json",
     "id_of_facts",
+    "is_within",
     "open_store",
     "perform",
     "tally_key",

@@ -33,6 +33,7 @@ from herodotus.core.index_rows import (
     arrival_of,
     auxiliary_key,
     capture_key,
+    decode_entry,
     decode_numbers,
     decode_visits,
     encode_entry,
@@ -213,7 +214,7 @@ class Archive:
             logger.error("index failed error=%s", error.reason)  # noqa: TRY400 - RocksDB's words say it all
             raise StoreRefusedError(self.refusal) from error
 
-    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes]) -> None:
+    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes | memoryview]) -> None:
         start = self.log.write(buffers)
         self.log.flush()
         self.log.note_durable(sum(isinstance(item, NewCapture) for item in items))
@@ -304,6 +305,12 @@ class Archive:
         """Why nothing can be stored now, or None."""
         return self.refusal or (None if self.log.is_open else NO_ROOM)
 
+    def is_at_damage(self, entry: bytes) -> bool:
+        """Whether an entry of the index leads to a place where damage was found."""
+        place = decode_entry(entry).place
+        located = self.files.catalogue.get(place.file)
+        return located is not None and (self.files.path(place.file), place.offset) in self.damage
+
     # -- indexing -----------------------------------------------------------------------------------------
 
     def is_deleted(self, key: bytes) -> bool:
@@ -362,7 +369,7 @@ class Archive:
                 batch.delete(payload_key(key, id_.digest, kind))
 
     def _apply_committed(
-        self, items: Sequence[Item], notes: list[Item], buffers: list[bytes], start: int
+        self, items: Sequence[Item], notes: list[Item], buffers: list[bytes | memoryview], start: int
     ) -> None:
         applying = Applying()
         number, offset, at = self.log.number, start, 0

@@ -17,6 +17,7 @@ from herodotus.core.copies.possession import Room
 from herodotus.core.removals import Removals, Subject
 from herodotus.core.signatures import Proof
 from herodotus.store.intake import StoreOutcome
+from herodotus.store.large_parcels import Packed
 from herodotus.store.reader import Version
 from herodotus.store.store import STREAM_PAGE, Acknowledge, Page, Stored
 from herodotus.store.stored_records import StoredCapture
@@ -82,7 +83,9 @@ class Store(Protocol):
         """Whether the operator removed it for good: then nothing of it is stored."""
         ...
 
-    async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
+    async def store(
+        self, deposit: Deposit, mode: Mode = Mode.REGULAR, packed: Packed | None = None
+    ) -> Stored:
         """Durable when it returns. StoreRefusedError when the disk cannot take it."""
         ...
 
@@ -163,10 +166,6 @@ class Holdings(Protocol):
         """None when it is not here, or broken."""
         ...
 
-    async def parcels(self, member: bytes, sign: Sign) -> list[Parcel]:
-        """The readable captures of a member."""
-        ...
-
     async def buried(self, member: bytes) -> list[bytes]:
         """The keys of a member's captures that were deleted for good."""
         ...
@@ -193,7 +192,11 @@ class Holdings(Protocol):
         """MalformedRecordError at anything that does not fit, and where all of it is more than `bytes_max`."""
         ...
 
-    async def take(self, deposit: Deposit) -> Taken:
+    async def check(self, parcel: bytes | bytearray) -> tuple[Deposit, Packed]:
+        """As `unpack`, piece by piece: the deposit has no body."""
+        ...
+
+    async def take(self, deposit: Deposit, packed: Packed | None = None) -> Taken:
         """Durable when it returns. StoreRefusedError when the disk cannot take it."""
         ...
 

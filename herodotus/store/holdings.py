@@ -11,10 +11,11 @@ body, is assembled. No parcel is trusted: `unpacked` checks every digest.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from herodotus.core.bundles import format_foreign_companion
 from herodotus.core.captures import CaptureId, Deposit, Mode, deposit_of_record, payload_sha256
@@ -43,8 +44,9 @@ from herodotus.store.engine import Archive
 from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, TakeDraw, Taken, TakePayload
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
+from herodotus.store.large_parcels import Packed, check_large
 from herodotus.store.losses import Losses, release
-from herodotus.store.members import MEMBER_BYTES_MAX, scan_members
+from herodotus.store.members import MEMBER_BYTES_MAX, is_within, scan_members
 from herodotus.store.mending import came, look
 from herodotus.store.reader import Reader
 from herodotus.store.removal import covered_keys
@@ -56,6 +58,8 @@ DROPPED_AT_ONCE = 1_000
 COMPANIONS_MAX = 256
 DRAWN_AT_ONCE = 8
 """Each may wait for a disk to turn, and readers wait for all of them."""
+WHOLE_BYTES_MAX = 1 << 20
+"""A parcel that holds more is checked piece by piece."""
 
 
 def members_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
@@ -88,14 +92,6 @@ def _first(archive: Archive, member: bytes) -> tuple[bytes, bytes] | None:
     return next(archive.index.scan(*keys_of_member(member)), None)
 
 
-def parcels_of(archive: Archive, member: bytes, sign: Sign) -> Iterator[Parcel]:
-    """The readable captures of a member."""
-    for key, value in archive.index.scan(*keys_of_member(member)):
-        parcel = _parcel(archive, key, value, sign)
-        if parcel is not None:
-            yield parcel
-
-
 def parcel_at(archive: Archive, key: bytes, sign: Sign) -> Parcel | None:
     """`key` is of an index entry, without its family. None when it is not here, or broken."""
     value = archive.index.get(CAPTURE + key)
@@ -103,13 +99,20 @@ def parcel_at(archive: Archive, key: bytes, sign: Sign) -> Parcel | None:
 
 
 def _parcel(archive: Archive, key: bytes, value: bytes, sign: Sign) -> Parcel | None:
-    """The sender of an unsigned capture vouches for it, as if it had brought it in."""
+    """The sender of an unsigned capture vouches for it, as if it had brought it in. A large one is sent as it lies in
+    the log, if it can be: then it is not unpacked as a whole."""
+    lies = _as_it_lies(archive, key)
+    if lies is not None and not is_within(lies, WHOLE_BYTES_MAX):
+        with suppress(MalformedRecordError):
+            deposit, _ = check_large(lies, MEMBER_BYTES_MAX)
+            if sign(deposit) is deposit and capture_key(deposit.id) == key:
+                return Parcel(id=deposit.id, data=lies)
     capture = Reader(archive).try_read(key, value)
     if capture is None:
         return None
     deposit = capture.as_deposit()
     vouched = sign(deposit)
-    data = _as_it_lies(archive, key) if vouched is deposit and not capture.is_revisit else None
+    data = lies if vouched is deposit and not capture.is_revisit else None
     if data is None:
         data = b"".join(compress_bundle(vouched, None))
     return Parcel(id=capture.id, data=data)
@@ -313,9 +316,6 @@ class ArchiveHoldings:
     async def parcel(self, key: bytes, sign: Sign) -> Parcel | None:
         return await self._read(lambda archive: parcel_at(archive, key, sign))
 
-    async def parcels(self, member: bytes, sign: Sign) -> list[Parcel]:
-        return await self._read(lambda archive: list(parcels_of(archive, member, sign)))
-
     async def buried(self, member: bytes) -> list[bytes]:
         return await self._read(lambda archive: buried(archive, member))
 
@@ -340,8 +340,11 @@ class ArchiveHoldings:
     async def unpack(self, parcel: bytes, bytes_max: int) -> Deposit:
         return await self._read(lambda _archive: unpacked(parcel, bytes_max))
 
-    async def take(self, deposit: Deposit) -> Taken:
-        stored = await self._store.store(deposit, Mode.COPY)
+    async def check(self, parcel: bytes | bytearray) -> tuple[Deposit, Packed]:
+        return await self._read(lambda _archive: check_large(parcel, MEMBER_BYTES_MAX))
+
+    async def take(self, deposit: Deposit, packed: Packed | None = None) -> Taken:
+        stored = await self._store.store(deposit, Mode.COPY, packed)
         outcome = stored.outcome
         if outcome is StoreOutcome.DELETED and not self._archive.is_deleted(capture_key(stored.id)):
             await self._store.decline(stored.id)
@@ -403,6 +406,7 @@ def _proofs(archive: Archive, member: bytes, nonce: bytes) -> list[Proof]:
         if capture is not None and len(found) < VERSIONS_MAX:
             proof = prove(nonce, capture.id.digest, capture.body)
             found.append(Proof(time_s=capture.time_s, digest=capture.id.digest, proof=proof))
+        del capture  # not held beside the next: each may be large
     return found
 
 
@@ -445,7 +449,13 @@ def _is_disputed(archive: Archive, deposit: Deposit) -> bool:
     if len(entries) < 2:
         return False
     of_day = (Reader(archive).try_read(key, value) for key, value in entries)
-    return deposit.id in disputed(one for one in of_day if one is not None)
+    # Without the bodies: one URL may have many large contents on a day.
+    return deposit.id in disputed(_Vouched(one.id, one.voucher) for one in of_day if one is not None)
+
+
+class _Vouched(NamedTuple):
+    id: CaptureId
+    voucher: str
 
 
 def _broken(archive: Archive, noted: int, known: Iterable[bytes], *, may_scan: bool, most: int) -> Broken:

@@ -9,21 +9,27 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from itertools import chain
 from threading import Lock
 from typing import NamedTuple
 
-from herodotus.core.bundles import format_bundle
+from herodotus.core.bundles import format_around, format_bundle
 from herodotus.core.captures import CaptureId, Deposit, Mode, Original, RecordType
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import RowKind, bucket_of, capture_key, decode_entry
 from herodotus.store.engine import Archive
+from herodotus.store.large_parcels import Packed, in_pieces
 from herodotus.store.log import NewCapture
 from herodotus.store.losses import is_newer
-from herodotus.store.members import gzip_quickly, gzip_stored
+from herodotus.store.members import gzip_in_parts, gzip_quickly, gzip_stored
 from herodotus.store.quarantine import Lost, Quarantined
 from herodotus.store.reader import Reader
 
 RECENT_MAX = 65_536  # originals, some 400 bytes each
+IN_PARTS_FROM = 1024 * 1024
+"""A larger body is compressed without being put together with its head."""
+SHARED_BYTES_MAX = 32 * 1024 * 1024
+"""A larger body is stored with each of its captures: to find another with it, that one is read as a whole."""
 # Compressed already: trying again costs time and gains nothing (images, sound, video, archives).
 COMPRESSED_MIMES = (
     "image/jpeg",
@@ -69,8 +75,9 @@ class Intake:
         self.generation = 0
         archive.on_gone = self.forget
 
-    def prepare(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Prepared:
-        """Decide and compress; nothing is written yet. Costs no disk access for most captures."""
+    def prepare(self, deposit: Deposit, mode: Mode = Mode.REGULAR, packed: Packed | None = None) -> Prepared:
+        """Decide and compress; nothing is written yet. Costs no disk access for most captures. With `packed` the
+        deposit has no body: that was checked as it passed by, and passes by again when it is written."""
         # Read before anything else is looked at. If something goes from now on, the number has changed by the time of
         # the commit, and the decision is made again; read later, it could hide what went in between.
         generation = self.generation
@@ -82,18 +89,20 @@ class Intake:
             )
         known = self._archive.index.get(key)
         lost = self._archive.quarantine.lost(key)
-        if known is not None and self._is_whole(id_) and not self._completes(deposit, known, lost):
+        body_bytes = len(capture.body) if packed is None else packed.body_bytes
+        is_here = known is not None and self._is_here(id_, known, packed)
+        if known is not None and is_here and not self._completes(deposit, known, lost):
             return Prepared(
                 id=id_, outcome=StoreOutcome.KNOWN, item=None, original=None, generation=generation
             )
         # A capture that is stored again must not refer to itself.
-        found = self._find_original(deposit, mode, generation) if known is None else None
+        found = self._find_original(deposit, body_bytes, mode, generation) if known is None else None
         deposit = self._archive.sign(deposit)
         record_id = deposit.record_id
         item = NewCapture(
             id=id_,
             kind=RowKind.BODY if found is None else RowKind.REVISIT,
-            members=compress_bundle(deposit, found, record_id),
+            members=compress_bundle(deposit, found, record_id, packed),
             url="" if found is not None and found.url == capture.url else capture.url,
             arrival=decode_entry(known).arrival
             if known is not None
@@ -106,14 +115,14 @@ class Intake:
             url=capture.url,
             time_s=capture.time_s,
             digest=id_.digest,
-            size=len(capture.body),
+            size=body_bytes,
             record_id=record_id,
         )
         return Prepared(
             id=id_,
             outcome=StoreOutcome.NEW if found is None else StoreOutcome.REVISIT,
             item=item,
-            original=own if found is None and capture.body else None,
+            original=own if found is None and body_bytes else None,
             generation=generation,
         )
 
@@ -134,15 +143,26 @@ class Intake:
             raise MalformedRecordError("another capture of that URL and second begins with the same digest")
         return True
 
+    def _is_here(self, id_: CaptureId, known: bytes, packed: Packed | None) -> bool:
+        """A large one is not read as a whole to find out: what was found damaged is known."""
+        return self._is_whole(id_) if packed is None else not self._archive.is_at_damage(known)
+
     def _completes(self, deposit: Deposit, known: bytes, lost: tuple[Quarantined, Lost] | None) -> bool:
         """A record beside ours went into quarantine, and this copy has it."""
         if lost is None or not lost[1].records or is_newer(self._archive, decode_entry(known).place, lost[0]):
             return False
         return len(format_bundle(deposit, None)) >= lost[1].records
 
-    def _find_original(self, deposit: Deposit, mode: Mode, generation: int) -> Original | None:
+    def _find_original(
+        self, deposit: Deposit, body_bytes: int, mode: Mode, generation: int
+    ) -> Original | None:
         capture, bucket = deposit.capture, bucket_of(deposit.key)
-        if mode is Mode.FORCE_NEW or not capture.body or deposit.type is not RecordType.RESPONSE:
+        if (
+            body_bytes > SHARED_BYTES_MAX
+            or mode is Mode.FORCE_NEW
+            or not body_bytes
+            or deposit.type is not RecordType.RESPONSE
+        ):
             return None
         if self._archive.files.missing:
             return None  # on a slice that is missing may stand that the original was deleted
@@ -158,10 +178,10 @@ class Intake:
                 if (known.url, known.time_s) == (capture.url, capture.time_s):
                     return None  # this very capture is on its way: it must not become a revisit of itself
         if known is None:
-            known = self._reader.original(bucket, capture.sha256, len(capture.body), None, self._leaving)
+            known = self._reader.original(bucket, capture.sha256, body_bytes, None, self._leaving)
             if known is not None:
                 self._remember(bucket, known, generation)
-        return known if known is not None and known.size == len(capture.body) else None
+        return known if known is not None and known.size == body_bytes else None
 
     def promise(self, prepared: Prepared) -> None:
         """Note an item handed to the committer: later ones may refer to it."""
@@ -199,12 +219,25 @@ class Intake:
 
 
 def compress_bundle(
-    deposit: Deposit, original: Original | None, record_id: str | None = None
-) -> tuple[bytes, ...]:
+    deposit: Deposit, original: Original | None, record_id: str | None = None, packed: Packed | None = None
+) -> tuple[bytes | memoryview, ...]:
     """One gzip member to the record, as every WARC reader expects."""
+    is_stored = original is None and is_compressed(deposit.capture.mime)
+    if original is None and packed is None and len(deposit.capture.body) > IN_PARTS_FROM:
+        packed = in_pieces(deposit.capture)
+    if original is None and packed is not None:
+        return _compressed_around(deposit, record_id or deposit.record_id, packed, is_stored=is_stored)
     first, *companions = format_bundle(deposit, original, record_id)
-    compress = gzip_stored if original is None and is_compressed(deposit.capture.mime) else gzip_quickly
+    compress = gzip_stored if is_stored else gzip_quickly
     return (compress(first), *map(gzip_quickly, companions))
+
+
+def _compressed_around(
+    deposit: Deposit, record_id: str, packed: Packed, *, is_stored: bool
+) -> tuple[bytes | memoryview, ...]:
+    before, behind, companions = format_around(deposit, record_id, packed.body_bytes, packed.block_sha1)
+    member = gzip_in_parts(chain((before,), packed.pieces(), (behind,)), is_stored=is_stored)
+    return (member, *map(gzip_quickly, companions))
 
 
 def is_compressed(mime: str) -> bool:

@@ -14,7 +14,7 @@ Which items does the archive store, and what is their form in the log?
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
@@ -52,6 +52,8 @@ def format_warcinfo(name: FileName, time_s: int, software: Fields) -> bytes:
 
 
 MARK_BYTES = 4
+WRITTEN_BYTES_MAX = 4 << 20
+"""Of one member at a time."""
 
 
 class FullDiskError(OSError):
@@ -78,7 +80,7 @@ def _create(disk: Disk, name: FileName, info: bytes) -> tuple[int, int]:
         raise
 
 
-def marked(members: Iterable[bytes], mark: bytes) -> bytes:
+def marked(members: Iterable[bytes | memoryview], mark: bytes) -> bytes:
     """The time in a gzip header has no use here, so it can carry the mark of our own members."""
     # As long as before: where each record will lie was computed from the members as they came.
     assert len(mark) == MARK_BYTES
@@ -150,6 +152,22 @@ class TailFile:
             if self._disk is not None:
                 self._disk.close(self._fd)
             self._disk, self._fd, self._is_dirty = None, -1, False
+
+
+def _pieces(members: Sequence[bytes | memoryview], mark: bytes) -> Iterator[bytes]:
+    """All of it in one, as a rule; a large member in parts, so that nothing as large is made of it."""
+    small: list[bytes | memoryview] = []
+    for member in members:
+        if len(member) <= WRITTEN_BYTES_MAX:
+            small.append(member)
+            continue
+        yield marked(small, mark)
+        small.clear()
+        view = memoryview(member)
+        yield marked([view[:WRITTEN_BYTES_MAX]], mark)
+        for at in range(WRITTEN_BYTES_MAX, len(view), WRITTEN_BYTES_MAX):
+            yield bytes(view[at : at + WRITTEN_BYTES_MAX])
+    yield marked(small, mark)
 
 
 class IngestLog:
@@ -225,13 +243,16 @@ class IngestLog:
         self._mark = self._files.read_at(number, 0, 8)[4:].ljust(MARK_BYTES, b"\0")
         self._disk, self._fd, self.number, self.tail = disk, fd, number, tail
 
-    def write(self, buffers: Sequence[bytes]) -> int:
+    def write(self, buffers: Sequence[bytes | memoryview]) -> int:
         """Where the bytes begin. A full disk refuses them and leaves the log as it was."""
         assert self._disk is not None
-        start = self.tail
+        start = at = self.tail
+        crc = 0
         try:
-            data = marked(buffers, self._mark)
-            self.tail = write_all(self._disk, self._fd, [data], start)
+            for piece in _pieces(buffers, self._mark):
+                at = write_all(self._disk, self._fd, [piece], at)
+                crc = crc32(piece, crc)
+            self.tail = at
         except OSError as error:
             if not _is_full(error):
                 raise
@@ -239,7 +260,7 @@ class IngestLog:
             self._disk.ftruncate(self._fd, start)
             raise StoreRefusedError("the disk is full") from error
         assert self.tail == start + sum(map(len, buffers)), "what follows is placed by these lengths"
-        self._crc = crc32(data)
+        self._crc = crc
         return start
 
     def flush(self) -> None:
@@ -276,7 +297,7 @@ class NewCapture(NamedTuple):
 
     id: CaptureId
     kind: RowKind
-    members: tuple[bytes, ...]
+    members: tuple[bytes | memoryview, ...]
     url: str = ""
     """For the list of addresses; empty when it stands there already."""
     arrival: int | None = None
@@ -320,9 +341,11 @@ def _payload_of(item: NewCapture) -> tuple[int, bytes]:
     return bucket_of(item.id.key), item.id.digest
 
 
-def lay_out(items: Sequence[Item]) -> tuple[list[Item], list[bytes]]:
+def lay_out(items: Sequence[Item]) -> tuple[list[Item], list[bytes | memoryview]]:
     """Captures in order, then the visits of all items together, then the tombstones."""
-    buffers = [member for item in items if isinstance(item, NewCapture) for member in item.members]
+    buffers: list[bytes | memoryview] = [
+        member for item in items if isinstance(item, NewCapture) for member in item.members
+    ]
     notes: list[Item] = []
     visits = sorted(visit for item in items if isinstance(item, NewVisits) for visit in item.visits)
     for at in range(0, len(visits), VISITS_PER_NOTE):

@@ -7,9 +7,9 @@ memory.
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import local
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import zstandard
 from isal import igzip_lib, isal_zlib
@@ -26,9 +26,9 @@ DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"
 DICTIONARY_BYTES_MAX = 4 * 1024 * 1024
 _SAMPLES_MIN = 100  # fewer, and the dictionary costs more than it saves
 ZSTD_LEVEL = 3  # above 6 costs 4 to 40 times the time for 1 to 6 percent
-_GZIP_WBITS = 31
+GZIP_WBITS = 31
 _SMALL_BYTES = 1_024
-_GzipError = cast("type[Exception]", igzip_lib.IsalError)  # its stub calls the class an instance
+GzipError = cast("type[Exception]", igzip_lib.IsalError)  # its stub calls the class an instance
 _WINDOW_BYTES = 32 * 1024  # a member of a page has about 3 kB
 _PIECE_BYTES = 4 * 1024 * 1024
 _TRIED_BYTES = 1024 * 1024
@@ -43,18 +43,32 @@ class CutOffError(MalformedRecordError):
 
 def gzip_member(data: bytes) -> bytes:
     """ISA-L's level 1: four times zlib's speed, a tenth more bytes; sealing compresses again and better."""
-    return isal_zlib.compress(data, 1, _GZIP_WBITS)
+    return isal_zlib.compress(data, 1, GZIP_WBITS)
 
 
 def gzip_quickly(data: bytes) -> bytes:
     """For the log: of a small record nearly all the time at level 1 is preparation (8 us; level 0 takes 1)."""
-    return isal_zlib.compress(data, 0 if len(data) < _SMALL_BYTES else 1, _GZIP_WBITS)
+    return isal_zlib.compress(data, 0 if len(data) < _SMALL_BYTES else 1, GZIP_WBITS)
 
 
 def gzip_stored(data: bytes) -> bytes:
     """For bytes that are compressed already: gzip without compression."""
-    deflate = zlib.compressobj(0, zlib.DEFLATED, _GZIP_WBITS)
+    deflate = zlib.compressobj(0, zlib.DEFLATED, GZIP_WBITS)
     return deflate.compress(data) + deflate.flush()
+
+
+def gzip_in_parts(parts: Iterable[bytes], *, is_stored: bool) -> memoryview:
+    """As the two above, of a record that is too large to be put together."""
+    deflate = zlib.compressobj(0, zlib.DEFLATED, GZIP_WBITS) if is_stored else _isal_deflate()
+    found = bytearray()
+    for part in parts:
+        found += deflate.compress(part)
+    found += deflate.flush()
+    return memoryview(found)
+
+
+def _isal_deflate() -> Any:
+    return isal_zlib.compressobj(1, isal_zlib.DEFLATED, GZIP_WBITS)
 
 
 def member_of_codec(codec: Compression, data: bytes) -> bytes:
@@ -158,13 +172,32 @@ def first_bytes(data: bytes, count: int, dictionary: Dictionary | None = None) -
     """The first bytes of the content of the member at the start of `data`. Fewer or none if it is not a member."""
     try:
         if data.startswith(GZIP_MAGIC):
-            return isal_zlib.decompressobj(_GZIP_WBITS).decompress(data, count)
+            return isal_zlib.decompressobj(GZIP_WBITS).decompress(data, count)
         whole = _zstd_decompressor() if dictionary is None else dictionary.decompressor()
         with whole.stream_reader(data, read_across_frames=False) as reader:
             found: bytes = reader.read(count)
             return found
-    except (_GzipError, zstandard.ZstdError):
+    except (GzipError, zstandard.ZstdError):
         return b""
+
+
+def is_within(data: bytes | bytearray, bytes_max: int) -> bool:
+    """Whether the gzip members that `data` is made of hold no more than that; read only so far. What is broken is left
+    to its reader."""
+    if len(data) > bytes_max + bytes_max // 64 + 64 * 1024:
+        return False  # only what does not pack is as long
+    rest: bytes | bytearray = data
+    left = bytes_max
+    try:
+        while rest and left >= 0:
+            inflate = isal_zlib.decompressobj(GZIP_WBITS)
+            while not inflate.eof and rest and left >= 0:
+                left -= len(inflate.decompress(rest, left + 1))
+                rest = inflate.unconsumed_tail
+            rest = inflate.unused_data
+    except GzipError:
+        pass
+    return left >= 0
 
 
 def decoded_sizes(
@@ -183,7 +216,7 @@ def decoded_sizes(
             ) as reader:
                 while found := reader.read(_TRIED_BYTES):
                     yield len(found)
-    except (_GzipError, zstandard.ZstdError):
+    except (GzipError, zstandard.ZstdError):
         return
 
 
@@ -200,16 +233,16 @@ class _Source:
 
 
 def _gzip_sizes(source: _Source) -> Iterator[int]:
-    inflate = isal_zlib.decompressobj(_GZIP_WBITS)
+    inflate = isal_zlib.decompressobj(GZIP_WBITS)
     while not inflate.eof and (data := inflate.unconsumed_tail or source.read(_WINDOW_BYTES)):
         yield len(inflate.decompress(data, _TRIED_BYTES))
 
 
 def _decode_gzip(data: bytes, bytes_max: int) -> tuple[bytes, int]:
-    inflate = isal_zlib.decompressobj(_GZIP_WBITS)
+    inflate = isal_zlib.decompressobj(GZIP_WBITS)
     try:
         content = inflate.decompress(data, bytes_max + 1)
-    except _GzipError as error:
+    except GzipError as error:
         raise MalformedRecordError(f"broken gzip member: {error}") from error
     if len(content) > bytes_max:
         raise MalformedRecordError(f"the member holds more than {bytes_max} bytes")

@@ -29,6 +29,7 @@ from herodotus.store.committer import (
 from herodotus.store.deletion import count_outdated, delete, expunge, outdated
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake, Prepared, StoreOutcome
+from herodotus.store.large_parcels import Packed
 from herodotus.store.log import Item, NewTombstones, NewVisits
 from herodotus.store.losses import settle
 from herodotus.store.reader import HISTORY_MAX, ShownReader, Version
@@ -128,19 +129,22 @@ class DiskStore:
     def is_removed(self, url: str) -> bool:
         return self.archive.removed.covers(url)
 
-    async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
+    async def store(
+        self, deposit: Deposit, mode: Mode = Mode.REGULAR, packed: Packed | None = None
+    ) -> Stored:
+        """`packed`: the bytes of a deposit whose body is not here."""
         async with self._in_flight:
-            prepared = await self._prepare(deposit, mode)
+            prepared = await self._prepare(deposit, mode, packed)
             while prepared.item is not None and not await self._commit(prepared.item, prepared):
-                prepared = await self._prepare(deposit, mode)
+                prepared = await self._prepare(deposit, mode, packed)
         if prepared.item is not None:
             await self.acknowledge(prepared.id)
         return Stored(id=prepared.id, outcome=prepared.outcome)
 
-    async def _prepare(self, deposit: Deposit, mode: Mode) -> Prepared:
+    async def _prepare(self, deposit: Deposit, mode: Mode, packed: Packed | None) -> Prepared:
         if len(deposit.capture.body) <= INLINE_BYTES_MAX and mode is not Mode.COMPARE:
-            return self.intake.prepare(deposit, mode)
-        return await self._in_thread(lambda: self.intake.prepare(deposit, mode))
+            return self.intake.prepare(deposit, mode, packed)
+        return await self._in_thread(lambda: self.intake.prepare(deposit, mode, packed))
 
     async def decline(self, id_: CaptureId) -> None:
         """Note durably that this capture, which is not here, is not wanted: other holders then stop offering it."""

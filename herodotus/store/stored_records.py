@@ -142,6 +142,11 @@ class StoredCapture:
         self._body = body
 
     @property
+    def body_bytes(self) -> int:
+        """Its length, without a copy of it."""
+        return self.following - 4 - self._split if self._body is None else len(self._body)
+
+    @property
     def time_s(self) -> int:
         return self.id.time_s
 
@@ -326,6 +331,7 @@ class MemberCache:
         try:
             if at != self._at:
                 self._at = None
+                self._content, self._rest = b"", b""  # not held beside the next, which may be as large
                 data = self._bytes_at(place)
                 self._content, length = decode_member(data, dictionary=self._files.dictionary(place.file))
                 self._rest = data[length:]

@@ -180,6 +180,7 @@ class Stream(_Walk):
             self._last = entry.arrival, key
             if capture is not None and (not is_filtered or query.fits(capture)):
                 yield capture
+            del capture  # it may be large: not to be held beside the next
 
     def _admits(self, key: bytes, entry: IndexEntry) -> bool:
         is_in_time = self._query.from_s <= time_of(key) < self._query.to_s

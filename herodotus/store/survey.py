@@ -11,6 +11,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 from urllib.parse import urlsplit
 
 import anyio
@@ -39,6 +40,8 @@ from herodotus.store.streams import Cursor, Query, Stream
 logger = logging.getLogger(__name__)
 
 CAPTURES_A_STEP = 64
+READ_BYTES_MAX = 8 << 20
+"""Of a page that is read for its links: twice as much as is read of it."""
 SLICES = 256
 """Parts of the ring. A step looks at one of them, so that a large index is not walked through at once."""
 VALUE_BYTES_MAX = 255
@@ -149,9 +152,11 @@ class _Found:
         }
         for pair in values.items():
             self.tallies[pair] += 1
-            self.sizes[pair] += len(stored.body)
+            self.sizes[pair] += stored.body_bytes
 
     def read(self, stored: StoredCapture) -> None:
+        if stored.body_bytes > READ_BYTES_MAX:
+            return
         for target in read_capture(stored.as_capture(), product_token="", rules=STANDARD).links:
             if target.url == stored.url:
                 continue
@@ -202,12 +207,16 @@ class ArchiveSurvey:
             if state.until == state.done:
                 return False
         found, stream = _Found(), self._stream(state)
-        captures = stream.take(limit)
-        for capture in captures:
+        count = 0
+        captures = islice(stream, limit)
+        # One at a time: a step of large ones would fill the memory.
+        while (capture := next(captures, None)) is not None:
+            count += 1
             found.count(capture)
             if reads_links:
                 found.read(capture)
-        if len(captures) == limit:
+            del capture
+        if count == limit:
             state.key = stream.cursor.key
         elif state.slice + 1 < SLICES:
             state.slice, state.key = state.slice + 1, b""

@@ -183,7 +183,7 @@ class _Export:
         self.write_capture(found)
         return self._version
 
-    def _write(self, member: bytes) -> FilePlace:
+    def _write(self, member: bytes | memoryview) -> FilePlace:
         place = FilePlace(0, self.report.bytes, len(member))
         self._out.write(member)
         self.report.bytes += len(member)

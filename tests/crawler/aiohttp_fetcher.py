@@ -45,9 +45,9 @@ from crawler.core.errors import (
 )
 from crawler.core.politeness import Wait
 from crawler.core.urls import STANDARD, UrlRules, host_of, is_public, target_of
-from crawler.http import BAD_CERTIFICATES_MAX, DNS_AGAIN_S, LARGE_BODIES_AT_ONCE, FetchSettings
+from crawler.http import BAD_CERTIFICATES_MAX, DNS_AGAIN_S, FetchSettings
 from crawler.names import TooManyLookupsError
-from crawler.ports import FetchRequest, Skipped
+from crawler.ports import LARGE_BODIES_AT_ONCE, FetchRequest, Skipped
 from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve
 
 

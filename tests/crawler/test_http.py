@@ -7,8 +7,8 @@ import pytest
 
 from crawler.core.capture import Capture, FetchOutcome, payload_digests
 from crawler.core.errors import UnreachableError
-from crawler.http import LARGE_BODIES_AT_ONCE, FetchSettings, HttpFetcher
-from crawler.ports import FetchRequest
+from crawler.http import FetchSettings, HttpFetcher
+from crawler.ports import LARGE_BODIES_AT_ONCE, FetchRequest
 from tests.crawler.origin import origin, says
 
 pytestmark = pytest.mark.anyio
@@ -49,8 +49,8 @@ async def test_waiting_for_other_large_bodies_is_not_held_against_an_origin() ->
     answer = says(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
     async with origin({"/": answer}) as served, fetcher(body_timeout_s=1.0) as client:
         for _ in range(LARGE_BODIES_AT_ONCE):
-            await client._large_bodies.acquire()
-        asyncio.get_running_loop().call_later(1.2, client._large_bodies.release)
+            await client._bodies.large.acquire()
+        asyncio.get_running_loop().call_later(1.2, client._bodies.large.release)
         with anyio.fail_after(60):
             capture = await client.fetch(FetchRequest(url=served.url()))
         assert isinstance(capture, Capture)

@@ -24,6 +24,7 @@ from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import Index, IndexBatch
 from herodotus.store.intake import Intake
+from herodotus.store.large_parcels import Packed
 from herodotus.store.log import Item
 from herodotus.store.recovery import open_archive
 from herodotus.store.settings import ArchiveSettings
@@ -222,9 +223,11 @@ class MemoryStore(DiskStore):
         open_archive(archive)
         super().__init__(archive, Intake(archive), CommitAtOnce(archive), AtOnce())
 
-    async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
+    async def store(
+        self, deposit: Deposit, mode: Mode = Mode.REGULAR, packed: Packed | None = None
+    ) -> Stored:
         await anyio.lowlevel.checkpoint()
-        return await super().store(deposit, mode)
+        return await super().store(deposit, mode, packed)
 
     async def note_visits(self, visits: Sequence[Visit]) -> None:
         await anyio.lowlevel.checkpoint()

@@ -32,7 +32,7 @@ UPKEEP = (sealing, compacting)
 class RowFirst(Archive):
     """The mutant whose row leads the log."""
 
-    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes]) -> None:
+    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes | memoryview]) -> None:
         start = self.log.write(buffers)
         self.log.note_durable(len(items))
         self.log.flush()

@@ -1,0 +1,198 @@
+"""How is a parcel checked whose capture is too large to be held? Piece by piece.
+
+The body goes through the digests and is gone. When it is written, it is unpacked again, piece by piece, and compressed
+behind the head that this archive writes. Digests must be stated and right, and each record must be a member.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+from isal import isal_zlib
+
+from crawler.core.capture import Capture
+from herodotus.core.bundles import format_foreign_companion
+from herodotus.core.captures import Deposit, deposit_of_record, end_of_http_head
+from herodotus.core.errors import MalformedRecordError
+from herodotus.core.warc import (
+    BLOCK_BYTES_MAX,
+    COMPANIONS_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    PAYLOAD_SHA256,
+    WarcRecord,
+    check_block,
+    decode_digest,
+    split_head,
+    split_records,
+)
+from herodotus.store.members import GZIP_MAGIC, GZIP_WBITS, CutOffError, GzipError
+
+PIECE_BYTES = 1 << 20
+_READ_BYTES = 64 * 1024
+_HEADS_BYTES_MAX = HEAD_BYTES_MAX + PIECE_BYTES
+"""Of the record and of the answer in it: the crawler takes a quarter of that."""
+_COMPANIONS_MAX = 256
+_PADDING_BYTES = 64 * 1024
+_END = b"\r\n\r\n"
+
+
+class Packed(NamedTuple):
+    """The body of a checked capture, which is not here as a whole."""
+
+    body_bytes: int
+    block_sha1: bytes
+    pieces: Callable[[], Iterator[bytes]]
+    """From its beginning, as often as they are asked for."""
+
+
+def in_pieces(capture: Capture) -> Packed:
+    """A body that is here: it is written without being put together with its head."""
+    view = memoryview(capture.body)
+    block = hashlib.sha1(capture.head, usedforsecurity=False)
+    block.update(view)
+
+    def pieces() -> Iterator[bytes]:
+        return (bytes(view[at : at + PIECE_BYTES]) for at in range(0, len(view), PIECE_BYTES))
+
+    return Packed(len(view), block.digest(), pieces)
+
+
+def check_large(data: bytes | bytearray, bytes_max: int) -> tuple[Deposit, Packed]:
+    """The capture without its body, and its bytes. Raises MalformedRecordError at anything that does not fit."""
+    whole = memoryview(data)
+    member = _Member(whole, 0, bytes_max)
+    record, head, start, body = _capture_in(member)
+    end = member.end
+    held = member.size
+    companions: list[WarcRecord] = []
+    while end < len(whole):
+        member = _Member(whole, end, 2 * COMPANIONS_BYTES_MAX)
+        held += _take_companion(member, companions)
+        end = member.end
+    if held > bytes_max or len(whole) > held + held // 64 + _PADDING_BYTES:
+        raise MalformedRecordError("a parcel that is larger than what it holds, or holds too much")
+    url, digest = record.url or "", body.sha256.digest()
+    bare = deposit_of_record(record, url, tuple(companions), content=(head, b""), sha256=digest)
+    capture = replace(bare.capture, sha1=body.sha1.digest())
+    deposit = replace(bare, capture=capture, passed_bytes=body.size)
+
+    def pieces() -> Iterator[bytes]:
+        return _piece_of(_Member(whole, 0, bytes_max), start, body.size)
+
+    return deposit, Packed(body.size, body.block.digest(), pieces)
+
+
+def _piece_of(content: Iterable[bytes], start: int, size: int) -> Iterator[bytes]:
+    for piece in content:
+        skipped = min(start, len(piece))
+        taken = piece[skipped : skipped + size]
+        start, size = start - skipped, size - len(taken)
+        if taken:
+            yield taken
+
+
+def _capture_in(member: "_Member") -> tuple[WarcRecord, bytes, int, "_Digests"]:
+    """The record without its block, the head of HTTP in it, where the body starts, and what it was."""
+    begun = bytearray()
+    for piece in member:
+        begun += piece
+        if len(begun) >= _HEADS_BYTES_MAX:
+            break
+    start_bytes = bytes(begun)
+    fields, start, length = split_head(start_bytes)
+    record = WarcRecord(fields=fields, block=b"")
+    if record.kind not in ("response", "resource") or length > BLOCK_BYTES_MAX:
+        raise MalformedRecordError("a parcel is one capture with its body")
+    end = min(len(start_bytes), start + length)
+    content_type = (record.get("Content-Type") or "").lower()
+    is_http = record.kind == "response" and content_type.startswith("application/http")
+    split = end_of_http_head(start_bytes, start, end) if is_http else start
+    if is_http and split == end and end < start + length:
+        raise MalformedRecordError("the head of the answer is too long")
+    head = start_bytes[start:split]
+    body = _Digests(head)
+    rest = chain((start_bytes[split:],), member)
+    left = length - len(head)
+    tail = b""
+    for piece in rest:
+        body.take(piece[:left])
+        tail += piece[left:][: len(_END) + 1]
+        left -= min(left, len(piece))
+    if left or tail != _END:
+        raise MalformedRecordError("the block is shorter or longer than announced")
+    body.check(record)
+    return record, head, split, body
+
+
+def _take_companion(member: "_Member", companions: list[WarcRecord]) -> int:
+    content = b"".join(member)
+    records = split_records(content)
+    if len(records) != 1 or len(companions) >= _COMPANIONS_MAX:
+        raise MalformedRecordError("one record to a member, and not too many of them")
+    check_block(records[0])
+    format_foreign_companion(records[0])  # the sender of an unreadable record is to blame for it
+    companions += records
+    return len(content)
+
+
+class _Digests:
+    """Of a body that passes by, and of its block."""
+
+    def __init__(self, head: bytes) -> None:
+        self.size = 0
+        self.sha256, self.sha1 = hashlib.sha256(), hashlib.sha1(usedforsecurity=False)
+        self.block = hashlib.sha1(head, usedforsecurity=False)
+
+    def take(self, piece: bytes) -> None:
+        self.size += len(piece)
+        for digest in (self.sha256, self.sha1, self.block):
+            digest.update(piece)
+
+    def check(self, record: WarcRecord) -> None:
+        """All three are stated, and are these."""
+        stated = (
+            (PAYLOAD_SHA256, "sha256", self.sha256.digest()),
+            ("WARC-Payload-Digest", "sha1", self.sha1.digest()),
+            ("WARC-Block-Digest", "sha1", self.block.digest()),
+        )
+        for field, algorithm, digest in stated:
+            name, _, value = (record.get(field) or "").partition(":")
+            if name.lower() != algorithm or decode_digest(value, len(digest)) != digest:
+                raise MalformedRecordError(f"{field} is missing, or not that of the bytes")
+
+
+class _Member:
+    """Content of the gzip member at a place, in pieces; `end` and `size` are of what was read."""
+
+    def __init__(self, data: memoryview, at: int, bytes_max: int) -> None:
+        if bytes(data[at : at + len(GZIP_MAGIC)]) != GZIP_MAGIC:
+            raise MalformedRecordError("no gzip member")
+        self._data, self.end, self._left = data, at, bytes_max
+        self.size = 0
+        self._pieces = self._read()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces
+
+    def _read(self) -> Iterator[bytes]:
+        inflate = isal_zlib.decompressobj(GZIP_WBITS)
+        rest: bytes | memoryview = b""
+        try:
+            while not inflate.eof:
+                if not rest:
+                    rest = self._data[self.end : self.end + _READ_BYTES]
+                    self.end += len(rest)
+                    if not rest:
+                        raise CutOffError("the gzip member is cut off")
+                piece = inflate.decompress(rest, PIECE_BYTES)
+                rest = inflate.unconsumed_tail
+                self.size += len(piece)
+                if self.size > self._left:
+                    raise MalformedRecordError(f"the parcel holds more than {self._left} bytes")
+                if piece:
+                    yield piece
+        except GzipError as error:
+            raise MalformedRecordError(f"broken gzip member: {error}") from error
+        self.end -= len(inflate.unused_data)
