@@ -359,14 +359,22 @@ def test_a_window_of_another_host_peer_or_time_permits_nothing(changed: dict[str
     play_with(play)
 
 
-def test_only_a_host_s_steward_permits() -> None:
+def test_only_members_permit_and_of_old_days_only_the_host_s_steward() -> None:
     async def play(net: Net) -> None:
         owner, second, *_ = by_rank(net)
         order = net.table().of(steward_key("example.org"), slack=len(net.peers))
+        month_s = 30 * 86_400
         for rank, outcome in ((0, wire.STORED), (2, wire.STORED), (3, wire.DECLINED), (8, wire.DECLINED)):
             steward = net.by_key[order[rank].peer]
-            deposit = made(owner, URL, now_s(net) - rank, b"%d" % rank, steward=steward)
-            assert await put(second, owner.me, deposit) == [outcome]
+            if steward is owner:
+                continue
+            fresh = made(owner, URL, now_s(net) - rank, b"%d" % rank, steward=steward)
+            assert await put(second, owner.me, fresh) == [wire.STORED]
+            old = made(owner, URL, now_s(net) - month_s - rank, b"old %d" % rank, steward=steward)
+            assert await put(second, owner.me, old) == [outcome]
+        stranger = net.add()
+        forged = made(owner, URL, now_s(net) - 50, b"forged", steward=stranger)
+        assert await put(second, owner.me, forged) == [wire.DECLINED]
         bare = signed(owner.key, page(URL, now_s(net), b"no window"))
         assert await put(second, owner.me, bare) == [wire.DECLINED]
 
