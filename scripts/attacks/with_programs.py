@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -31,7 +31,7 @@ CONNECTIONS = 128
 
 def phantoms(siege: Siege) -> None:
     """A member tells of 2,000 others that do not exist, at addresses of a third party."""
-    with _third_party() as third_party, _telling(siege):
+    with _third_party(siege) as third_party, _telling(siege):
         siege.linger(PHANTOMS_S)
         siege.judge_alarm("member")
         members = {number: one["ring"]["members"] for number, one in siege.statuses().items()}
@@ -123,33 +123,35 @@ def _telling(siege: Siege) -> Iterator[None]:
 
 
 class _ThirdParty:
-    """Counts what comes to its network."""
+    """Counts what honest peers send to its network: what the attacker sends, it could send without them."""
 
-    def __init__(self, own: socket.socket) -> None:
+    def __init__(self, own: socket.socket, honest: Collection[str]) -> None:
         self._own = own
+        self._honest = honest
         self._minutes: Counter[int] = Counter()
         self.bytes = 0
 
     def listen(self) -> None:
         while True:
             try:
-                size = len(self._own.recv(65_535))
+                data, sender = self._own.recvfrom(65_535)
             except OSError:
                 return  # closed
-            self.bytes += size
-            self._minutes[int(time.monotonic() // 60)] += 1
+            if sender[0] in self._honest:
+                self.bytes += len(data)
+                self._minutes[int(time.monotonic() // 60)] += 1
 
     def most_in_a_minute(self) -> int:
         return max(self._minutes.values(), default=0)
 
 
 @contextmanager
-def _third_party() -> Iterator[_ThirdParty]:
+def _third_party(siege: Siege) -> Iterator[_ThirdParty]:
     route = ["ip", "route", "add", "local", INVENTED_NETWORK, "dev", "lo"]
     subprocess.run(route, check=True, stdin=subprocess.DEVNULL)
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as own:
         own.bind(("", INVENTED_PORT))
-        third_party = _ThirdParty(own)
+        third_party = _ThirdParty(own, {one.peer.rpartition(":")[0] for one in siege.honest})
         threading.Thread(
             target=third_party.listen, daemon=True
         ).start()  # it ends with the socket, or with us
