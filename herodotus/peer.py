@@ -61,7 +61,7 @@ from herodotus.home.identity import PeerId, names_of_key, peer_id, shown_peer_id
 from herodotus.home.log_tail import log_tail
 from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
 from herodotus.peers.calls import Services
-from herodotus.peers.membership import MembershipParts, RingMembership
+from herodotus.peers.membership import MembershipParts, RingMembership, place_rules_of
 from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.peers.observation import Observation
 from herodotus.peers.standings import standings_now
@@ -266,7 +266,7 @@ class Peer:
         return self._membership.node.standings()
 
     def _make_notices(self) -> NoticeBoard:
-        parts, rules = self._parts, self._parts.charter.place_rules()
+        parts, rules = self._parts, place_rules_of(self._parts.charter)
 
         def places() -> dict[bytes, bytes]:
             return {peer: standing.place for peer, standing in self._standings().items()}

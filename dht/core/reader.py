@@ -96,9 +96,13 @@ class RingReader(ABC):
         return own_arcs(nodes, machine.table.counterclockwise, copies)
 
     def table(self) -> Table:
-        """Who holds what by our table of members, without the lost; made again when it changed."""
+        """Who holds what by our table of members, without those who are silent to us; made again when it changed.
+
+        The ring goes round a silent member in seconds, too. To wait for two witnesses would leave its keys without an
+        owner for as long as there are none: in a ring of two, or in half of a torn one.
+        """
         machine = self.machine
-        lost = frozenset(peer for peer, clock in self.clocks().items() if clock in LOST)
+        lost = frozenset(self.clocks())
         own = tuple(node.is_member for node in machine.nodes)
         made_of = (machine.me.peer, machine.table.changes, machine.day, lost, own)
         if self._table is None or self._table[0] != made_of:

@@ -11,9 +11,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import NewType, Self
 
-from dht.core.places import PlaceRules, day_from
 from herodotus.core.errors import SettingError
 from herodotus.core.settings.fields import (
     choice,
@@ -154,24 +154,10 @@ class Charter:
                     f"must be at most place_{family} = {place}, not {area}: an area is made of places",
                 )
         try:
-            day_from(self.founded)
+            if self.founded:
+                date.fromisoformat(self.founded)
         except ValueError:
             raise refuse("founded", f"must be a date of the calendar, not {self.founded!r}") from None
-
-    def place_rules(self) -> PlaceRules:
-        return PlaceRules(
-            by="peer" if self.places == "peer" or self.id_check == "off" else "prefix",
-            place_v4=self.place_v4,
-            place_v6=self.place_v6,
-            area_v4=self.area_v4,
-            area_v6=self.area_v6,
-            positions_per_place=self.positions_per_place,
-            spare_copies=self.spare_copies,
-            founded_day=day_from(self.founded),
-            probation_days=self.probation_days,
-            veteran_days=self.veteran_days,
-            day_start_s=60 * (60 * int(self.day_start[:2]) + int(self.day_start[3:])),
-        )
 
     @property
     def imports_spread(self) -> bool:

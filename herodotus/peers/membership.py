@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht import Contact, NodePorts, NodeSettings, RingNode, open_node
 from dht.core.ids import IPV4_BYTES, NetworkId, PeerKey
 from dht.core.machine import NodeView
-from dht.core.places import FORGOTTEN_DAYS, PlaceRules, Standing, moved
+from dht.core.places import FORGOTTEN_DAYS, PlaceRules, Standing, day_from, moved
 from dht.core.reader import Member
 from dht.core.records import SECONDS_PER_DAY, Address, PeerRecord, SignedRecord, Stay
 from dht.core.rules import RingRules
@@ -357,7 +357,7 @@ def rules_of(charter: Charter, settings: Settings) -> RingRules:
     return RingRules(
         network=NetworkId(charter.network_id()[:8]),
         id_check="off" if charter.id_check == "off" else "ip",
-        places=charter.place_rules(),
+        places=place_rules_of(charter),
         successors=charter.successors,
         copies=charter.copies,
         stabilize_s=ring.stabilize_s,
@@ -366,6 +366,22 @@ def rules_of(charter: Charter, settings: Settings) -> RingRules:
         graveyard_s=ring.graveyard_s,
         suspicion_s=ring.suspicion_s,
         gossip_bits_per_s_max=ring.gossip_bits_per_s_max,
+    )
+
+
+def place_rules_of(charter: Charter) -> PlaceRules:
+    return PlaceRules(
+        by="peer" if charter.places == "peer" or charter.id_check == "off" else "prefix",
+        place_v4=charter.place_v4,
+        place_v6=charter.place_v6,
+        area_v4=charter.area_v4,
+        area_v6=charter.area_v6,
+        positions_per_place=charter.positions_per_place,
+        spare_copies=charter.spare_copies,
+        founded_day=day_from(charter.founded),
+        probation_days=charter.probation_days,
+        veteran_days=charter.veteran_days,
+        day_start_s=60 * (60 * int(charter.day_start[:2]) + int(charter.day_start[3:])),
     )
 
 

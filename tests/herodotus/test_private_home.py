@@ -96,9 +96,9 @@ def test_nobody_else_may_look_into_a_home_that_was_used(tmp_path: Path, is_mount
     archive.close()
     log = next((tmp_path / "elsewhere" / "log").iterdir())
     assert called("import", "--home", home, log).code == 0
-    assert called("seed", "add", "--home", home, "http://127.0.0.1:9/").code == 0
+    assert called("seed", "add", "--home", home, "http://127.0.0.1:40009/").code == 0
     called("crawl", "--home", home, "--limit", "1")
-    assert called("remove", "--home", home, "--erase", "http://example.org/").code == 0
+    assert called("remove", "--home", home, "--erase", "--yes", "http://example.org/").code == 0
     assert called("rebuild-index", "--home", home).code == 0
     with running(home) as peer:
         door = home / "state" / "door"

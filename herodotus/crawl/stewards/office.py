@@ -33,7 +33,7 @@ from crawler.core.robots import RobotsRules, parse_robots
 from crawler.core.urls import Origin, canonical, host_of, is_literal, is_public, origin_of
 from dht import Arc, Contact, EventsLost, Subscription, key_of
 from dht.core.arcs import Arcs
-from dht.core.effects import ArcsChanged, RingChanged
+from dht.core.effects import ArcsChanged, PeerChanged, RingChanged
 from dht.core.ids import Key
 from dht.core.limits import Buckets, Rate
 from dht.node_types import RingEvent
@@ -395,5 +395,6 @@ def owned_by(ring: StewardRing) -> Arcs:
 
 
 def may_change_owners(events: Iterable[RingEvent]) -> bool:
-    # In a ring of few all hold everything: what we own changes there without what we hold.
-    return any(isinstance(event, ArcsChanged | RingChanged | EventsLost) for event in events)
+    # In a ring of few all hold everything: what we own changes there without what we hold. And where copies count by
+    # place, the table says who owns a key, as soon as it finds that somebody is silent.
+    return any(isinstance(event, ArcsChanged | RingChanged | PeerChanged | EventsLost) for event in events)

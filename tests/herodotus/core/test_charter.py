@@ -14,6 +14,7 @@ from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, shown_
 from herodotus.core.errors import SettingError
 from herodotus.core.settings.fields import whole
 from herodotus.crawl.gear import url_rules
+from herodotus.peers.membership import place_rules_of
 
 
 def test_the_public_network_keeps_its_canonical_bytes_and_id() -> None:
@@ -124,12 +125,12 @@ def test_charters_that_differ_have_different_ids(one: Charter, other: Charter) -
 
 
 def test_places_are_the_networks_rule_and_laboratories_on_one_machine_have_none() -> None:
-    assert PUBLIC_CHARTER.place_rules() == PlaceRules()
-    assert TEST_CHARTER.place_rules().by == "peer"
-    assert Charter(name="n", places="peer").place_rules().by == "peer"
-    young = Charter(
-        name="n", founded="1970-01-11", positions_per_place=8, place_v4=32, day_start="01:02"
-    ).place_rules()
+    assert place_rules_of(PUBLIC_CHARTER) == PlaceRules()
+    assert place_rules_of(TEST_CHARTER).by == "peer"
+    assert place_rules_of(Charter(name="n", places="peer")).by == "peer"
+    young = place_rules_of(
+        Charter(name="n", founded="1970-01-11", positions_per_place=8, place_v4=32, day_start="01:02")
+    )
     assert (young.founded_day, young.positions_per_place, young.place_v4) == (10, 8, 32)
     assert young.day_start_s == 3_720
 

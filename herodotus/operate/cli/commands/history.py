@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from herodotus.core.doors import door_shown
 from herodotus.core.orders import History
 from herodotus.operate.cli.archive_access import NOT_FOUND, archive_access
 from herodotus.operate.cli.frame import CommandFrame, framed, main
@@ -27,6 +26,8 @@ def history(frame: CommandFrame, url: str, peer: str | None) -> None:
 
 
 def _line(version: dict[str, Any]) -> str:
+    from herodotus.core.doors import door_shown
+
     visits, last_seen = version.get("visits"), version.get("last_seen")
     unchanged = f"  unchanged {visits}x until {last_seen}" if visits else ""
     door = door_shown(str(version.get("door") or ""), str(version.get("fetched_by") or ""))

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from herodotus.core.doors import SHOWN_KEY, door_shown
 from herodotus.core.orders import Why
 from herodotus.operate.cli.archive_access import NOT_FOUND, archive_access
 from herodotus.operate.cli.console import parse_moment
@@ -37,6 +36,8 @@ def why(frame: CommandFrame, url: str, date: str | None) -> None:
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
+    from herodotus.core.doors import SHOWN_KEY, door_shown
+
     yield f"{facts['url']}  {facts['date']}  {facts['digest']}"
     by, window = facts["fetched_by"][:SHOWN_KEY], facts["window"]
     sound = "" if facts["is_signature_sound"] else " (its signature does not fit)"
@@ -60,6 +61,8 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _holder(holder: dict[str, Any]) -> str:
+    from herodotus.core.doors import SHOWN_KEY
+
     name = "this peer" if holder["is_this_peer"] else holder["peer"][:SHOWN_KEY]
     place = f"  in {holder['place']}" if holder["place"] else ""
     proofs = f", proofs: {holder['proofs']}" if holder["proofs"] else ""

@@ -14,7 +14,7 @@ from crawler.core.politeness import HostSteward, LeaseTerms, OptOutList, Politen
 from crawler.ports import FetchRequest
 from dht import Contact, EventsLost, Key, Subscription
 from dht.core.arcs import Arc, Arcs
-from dht.core.effects import ArcsChanged, PeerChanged, RingChanged
+from dht.core.effects import ArcsChanged, Joined, PeerChanged, RingChanged
 from dht.core.limits import Rate
 from dht.node_types import RingEvent
 from herodotus.crawl.stewards import office as office_module
@@ -216,7 +216,8 @@ def steward_in(ring: NewsOfTheRing) -> RingSteward:
         (ArcsChanged(arcs=()), True),
         (RingChanged(contact=ME), True),  # where all hold everything, this is all that is said
         (EventsLost(), True),
-        (PeerChanged(peer=ME.peer, clock="unreachable"), False),
+        (PeerChanged(peer=ME.peer, clock="unreachable"), True),  # copies by place: its keys are another's now
+        (Joined(contact=ME), False),
     ],
 )
 async def test_a_steward_looks_at_its_keys_again_when_they_may_have_changed(
