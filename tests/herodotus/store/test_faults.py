@@ -1,6 +1,7 @@
 """Disks fail, fill up, turn read-only, rot and go missing: storing says no, what is there is served."""
 
 import errno
+import os
 import random
 import shutil
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import RocksIndex
 from herodotus.store.intake import Intake, StoreOutcome
+from herodotus.store.log import TAIL_PATH
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import compact, seal
@@ -58,6 +60,29 @@ def test_after_a_failed_flush_a_new_log_is_begun_and_nothing_is_tried_again(call
     assert store(archive, refused) == [StoreOutcome.NEW]
     again = open_on(disk)
     assert all(Reader(again).read(deposit.id) is not None for deposit in (kept, refused, later))
+
+
+def test_half_a_record_is_cut_before_a_shorter_one_takes_its_place(tmp_path: Path) -> None:
+    """Else its end would lie behind what is written next, and be taken for rot when another log is begun."""
+    archive = open_on(tmp_path)
+    kept, torn, short = (
+        page(URL, NOW_S + n, random_text(random.Random(n), size)) for n, size in enumerate((100, 9_000, 200))
+    )
+    store(archive, kept)
+    whole = archive.log.tail
+    store(archive, torn)
+    log = tmp_path / archive.files.path(archive.log.number)
+    archive.close()
+    os.truncate(log, whole + (log.stat().st_size - whole) // 2)
+    (tmp_path / TAIL_PATH).unlink()
+    again = open_on(tmp_path)
+    assert log.stat().st_size == again.log.tail == whole
+    store(again, short)
+    again.roll()
+    found = verify(again)
+    assert (found.is_sound, found.damaged, found.unknown) == (True, 0, 0)
+    assert seal(again).skipped == 0
+    again.close()
 
 
 def test_a_full_disk_refuses_and_goes_on_when_there_is_room() -> None:

@@ -455,6 +455,27 @@ def test_what_cannot_be_read_while_sealing_is_not_taken_away() -> None:
     assert all(Reader(mended).read(deposit.id) is not None for deposit in deposits)
 
 
+def test_a_sealing_that_is_given_up_for_a_bad_sector_puts_nothing_of_other_logs_into_quarantine() -> None:
+    disk = _BadSectors()
+    archive = open_on(disk)
+    rng = random.Random(9)
+    rotting, sound = (
+        [page(f"http://example.org/{n}", NOW_S + n, random_text(rng, size)) for n in numbers]
+        for size, numbers in ((300, range(3)), (3_000, range(3, 63)))
+    )
+    store(archive, *rotting)
+    place = Reader(archive).find(rotting[0].id)
+    assert place is not None
+    disk.rot(archive.files.path(archive.log.number), (place.place.offset + 60) * 8)
+    archive.roll()
+    store(archive, *sound)
+    disk.bad = {2}  # the log before is shorter
+    with pytest.raises(StoreRefusedError, match="could not be read"):
+        seal(archive)
+    assert archive.quarantine.items == {}
+    archive.close()
+
+
 def test_what_cannot_be_read_while_compacting_is_not_taken_away() -> None:
     disk = _BadSectors()
     archive = open_on(disk)

@@ -288,7 +288,8 @@ def test_the_index_alone_still_tells_what_went(tmp_path: Path) -> None:
     assert verify(_open(tmp_path)).lost == COUNT
 
 
-def test_an_old_manifest_beside_newer_files_is_no_loss(tmp_path: Path) -> None:
+@pytest.mark.parametrize("index_is_lost", [False, True])
+def test_an_old_manifest_beside_newer_files_is_no_loss(tmp_path: Path, index_is_lost: bool) -> None:
     deposits = _pages()
     _stored(tmp_path, deposits[:10])
     shutil.copytree(tmp_path / "archive" / "manifest", tmp_path / "old")
@@ -298,8 +299,11 @@ def test_an_old_manifest_beside_newer_files_is_no_loss(tmp_path: Path) -> None:
     for name in ("tail", "files"):
         shutil.copy(tmp_path / "old" / name, tmp_path / "archive" / "manifest" / name)
     shutil.copy(tmp_path / "old" / "copy", tmp_path / "state" / "manifest")
+    if index_is_lost:
+        shutil.rmtree(tmp_path / "index")
     archive = _open(tmp_path)
     assert verify(archive).is_sound
+    assert archive.lost_files.open == ()
     assert len(_held(archive, deposits)) == COUNT
 
 
