@@ -133,6 +133,7 @@ def plan(given: Assumptions) -> Plan:
     repair = given.node_bytes * 8 / (given.repair_days * DAY_S)
     up, down = crawl_up + links + copies + repair / 2, crawl_down + links + copies + repair
     lost = min(1.0, given.repair_days / given.stay_days) ** (given.copies - 1)
+    sixth, third = gone_at_once(given)
     return Plan(
         objects=objects,
         raw_bytes=html + images,
@@ -157,17 +158,43 @@ def plan(given: Assumptions) -> Plan:
         lost_in_a_repair=lost,
         lost_in_a_year=-math.expm1(365 / given.stay_days * given.copies * math.log1p(-min(lost, 1 - 1e-15))),
         reachable=1 - (1 - given.uptime) ** given.copies,
-        lost_sixth_of_places=lost_with(given.places, 6, given.copies),
-        lost_sixth_with_spares=lost_with(given.places, 6, given.copies + given.spare_copies),
-        lost_third_of_places=lost_with(given.places, 3, given.copies),
-        lost_third_with_spares=lost_with(given.places, 3, given.copies + given.spare_copies),
+        lost_sixth_of_places=sixth.lost,
+        lost_sixth_with_spares=sixth.lost_with_spares,
+        lost_third_of_places=third.lost,
+        lost_third_with_spares=third.lost_with_spares,
     )
 
 
-def lost_with(places: int, share: int, copies: int) -> float:
-    """All copies of a capture are in b of P places, b being one in `share` of them: C(b, k) / C(P, k). No rule about
-    who may delete what changes that, only the number of copies does."""
-    return math.comb(places // share, copies) / math.comb(places, copies) if copies <= places else 0.0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoneAtOnce:
+    """A share of the places goes in one hour, too soon for any repair. `lost` is a share of the captures."""
+
+    name: str
+    gone: int
+    lost: float
+    lost_with_spares: float
+
+
+def gone_at_once(given: Assumptions) -> list[GoneAtOnce]:
+    return [
+        GoneAtOnce(
+            name=name,
+            gone=given.places // share,
+            lost=lost_with(given.places, given.places // share, given.copies),
+            lost_with_spares=lost_with(
+                given.places, given.places // share, given.copies + given.spare_copies
+            ),
+        )
+        for name, share in (("sixth", 6), ("third", 3))
+    ]
+
+
+def lost_with(places: int, gone: int, copies: int) -> float:
+    """The chance that all copies of a capture, each in a place of its own, are in those that go: C(b, k) / C(P, k). No
+    rule about who may delete what changes that, only the number of copies does. With fewer places than copies each
+    place has one, and one that stays is enough."""
+    spread = min(copies, places)
+    return math.comb(gone, spread) / math.comb(places, spread)
 
 
 def _links_a_day(given: Assumptions) -> float:

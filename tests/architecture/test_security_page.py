@@ -1,6 +1,7 @@
 """Does every threat that the security page names have a defence and a test that exist?"""
 
 import ast
+import itertools
 import re
 from pathlib import Path
 
@@ -14,10 +15,17 @@ _NAMED = re.compile(r"`([^`]+)`")
 
 
 def rows_of(page: str) -> list[list[str]]:
-    """Cells of every threat; the heads of tables and the lines below them are none."""
-    lines = [line for line in page.splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return [row for row in cells if row[0] not in ("threat", "---")]
+    """Cells of every threat. A table of threats begins with the word; others tell figures."""
+    found, is_of_threats = [], False
+    for before, line in itertools.pairwise(["", *page.splitlines()]):
+        if not line.startswith("|"):
+            continue
+        row = [cell.strip() for cell in line.strip("|").split("|")]
+        if not before.startswith("|"):
+            is_of_threats = row[0] == "threat"
+        elif is_of_threats and row[0] != "---":
+            found.append(row)
+    return found
 
 
 def functions_in(file: Path) -> set[str]:

@@ -1,11 +1,13 @@
 """Does the arithmetic of the thesis's chapter 6 come out as it printed it, but for its slips?"""
 
 import math
+import random
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
-from herodotus.core.planning import THESIS, Assumptions, plan
+from herodotus.core.planning import THESIS, Assumptions, gone_at_once, plan
 from tests.herodotus.operate.cli.processes import called
 
 ROUNDED = 0.035  # it rounds as it goes: 17.4 TB a month to 17.5, 49.3 TB of images to 50
@@ -49,6 +51,30 @@ def test_what_a_share_of_the_places_takes_along_depends_on_the_number_of_copies_
     assert plan(Assumptions(places=5)).lost_third_of_places == 0.0  # nobody alone has six places of five
 
 
+def test_what_goes_at_once_is_what_draws_of_places_lose() -> None:
+    """A third of twelve places and three copies: drawn a hundred thousand times rather than computed."""
+    (_, third) = gone_at_once(Assumptions(places=12, copies=3, spare_copies=1))
+    chance, tries = random.Random(1), 100_000
+    draws = [chance.sample(range(12), 4) for _ in range(tries)]
+    assert (third.gone, third.name) == (4, "third")
+    assert third.lost == pytest.approx(sum(max(one[:3]) < 4 for one in draws) / tries, rel=0.1)
+    assert third.lost_with_spares == pytest.approx(sum(max(one) < 4 for one in draws) / tries, rel=0.3)
+
+
+def test_the_page_on_security_has_these_chances() -> None:
+    """Its table has a row for a number of places, and one in so many captures for six and ten copies."""
+    page = (Path(__file__).parents[3] / "docs/understand/security.md").read_text()
+    section = page.partition("\n## Many peers that vanish at once\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.strip("| ")[:1].isdigit()]
+    assert len(rows) >= 4
+    for places, *cells in rows:
+        sixth, third = gone_at_once(Assumptions(places=int(places.replace(",", ""))))
+        shares = (sixth.lost, sixth.lost_with_spares, third.lost, third.lost_with_spares)
+        for cell, share in zip(cells, shares, strict=True):
+            said = 0.0 if cell == "none" else 1 / float(cell.removeprefix("1 of ").replace(",", ""))
+            assert said == pytest.approx(share, rel=0.01), (places, cell)
+
+
 def test_extremes_stay_numbers() -> None:
     found = plan(
         replace(Assumptions(), stay_days=0.01, repair_days=10_000.0, months=0.0, changed=0.0, added=0.0)
@@ -63,6 +89,13 @@ def test_the_command_prints_both_and_where_the_thesis_slips() -> None:
     assert "nodes at least            12,655         12,810" in shown.out
     assert "99.9936 %" in shown.out
     assert "lost sixth of places      16.5 in 1e6" in shown.out
+    assert (
+        "with a sixth (50 of 300 places) 1 of 60,600 captures with 6 copies, 1 of 136,000,000 captures with 10"
+        in shown.out
+    )
+    assert (
+        "with a third (100 of 300 places) 1 of 808 captures with 6 copies, 1 of 80,800 captures" in shown.out
+    )
     changed = called("plan", "--pages", "1e6", "--nodes", "0", "--json").json
     assert changed["plan"]["nodes"] == changed["plan"]["nodes_at_least"]
     assert "thesis" not in changed

@@ -31,28 +31,28 @@ def status(frame: CommandFrame, peer: str | None, watch: bool) -> None:
       herodotus status --watch
       herodotus status --json --peer http://192.0.2.7:5484
     """
-    address = peer or _running_address(frame)
-    token = "" if peer else _operator_token(frame.home)  # which is for no other peer's eyes
-    facts = _facts_of(address, token)
+    address = peer or running_address(frame)
+    token = "" if peer else operator_token(frame.home)  # which is for no other peer's eyes
+    facts = facts_of(address, token)
     log = None if peer else frame.home.log
     _show(frame, facts, None, log)
     with contextlib.suppress(KeyboardInterrupt):  # the way out that `--watch` names
         while watch:
             anyio.run(anyio.sleep, _WATCH_PERIOD_S)
-            facts, previous = _facts_of(address, token), facts
+            facts, previous = facts_of(address, token), facts
             if not frame.is_json:
                 click.clear()
             _show(frame, facts, previous, log)
 
 
-def _running_address(frame: CommandFrame) -> str:
+def running_address(frame: CommandFrame) -> str:
     running = frame.running()
     if not running.http:
         raise NoAnswer(str(frame.home.path), f"process {running.pid} is still starting")
     return running.http
 
 
-def _operator_token(home: Home) -> str:
+def operator_token(home: Home) -> str:
     """Proves the operator at any address; without it the peer recognises its operator at a loopback address only."""
     try:
         return home.token.read_text(encoding="ascii").strip()
@@ -60,7 +60,7 @@ def _operator_token(home: Home) -> str:
         return ""
 
 
-def _facts_of(address: str, token: str) -> dict[str, Any]:
+def facts_of(address: str, token: str) -> dict[str, Any]:
     facts = ask(address, "/api/v1/status", token)
     if not isinstance(facts, dict):
         raise NoAnswer(address, "the answer is not a peer's status")
