@@ -271,11 +271,6 @@ async def test_a_promise_is_given_before_the_look_at_what_it_speaks_of(scene: Sc
     assert given == [1]
 
 
-async def test_who_is_among_the_holders_lets_nothing_go_whatever_was_promised(scene: Scene) -> None:
-    scene.hold_for_long(ME, *OTHERS[:5])
-    assert await scene.let_go() == 0
-
-
 async def test_what_was_promised_to_somebody_does_not_go_before_that_promise_is_over(scene: Scene) -> None:
     scene.parts.view.promise(b"\x09" * 32, HALF, scene.now + 100)
     assert await scene.let_go() == 0
