@@ -18,7 +18,7 @@ Remembered are the arcs that were ours within the last `memory_s`; a key that wa
 
 import hashlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -392,6 +392,27 @@ class StewardRing(Protocol):
 
 def owned_by(ring: StewardRing) -> Arcs:
     return Arcs(ring.my_arcs(1))
+
+
+AGES_LOOK_S = 50.0
+"""No event tells that members came of age, at the day's boundary: who owns a key is asked this often without one."""
+
+
+async def follow_ring(ring: StewardRing, tenure: Tenure, on_change: Callable[[], None]) -> None:
+    """Tell the tenure whenever other keys are ours."""
+    with ring.events() as news:
+        tenure.change(owned_by(ring), anyio.current_time())
+        while True:
+            events: Sequence[RingEvent] | None = None
+            with anyio.move_on_after(AGES_LOOK_S):
+                events = await news.wait()
+            if events is not None and not may_change_owners(events):
+                continue
+            now = anyio.current_time()
+            if events is not None and any(isinstance(event, EventsLost) for event in events):
+                tenure.lose_all(now)
+            tenure.change(owned_by(ring), now)
+            on_change()
 
 
 def may_change_owners(events: Iterable[RingEvent]) -> bool:

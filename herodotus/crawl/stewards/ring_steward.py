@@ -29,7 +29,7 @@ from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin, canonical, host_of, origin_of
 from crawler.ports import CaptureSink, Fetcher
 from crawler.steward import LocalSteward
-from dht import Contact, EventsLost
+from dht import Contact
 from dht.errors import NoAnswerError
 from herodotus.core.errors import MalformedError
 from herodotus.core.signatures import SignedWindow, window_statement
@@ -41,8 +41,8 @@ from herodotus.crawl.stewards.office import (
     StewardOffice,
     StewardRing,
     Tenure,
+    follow_ring,
     key_of_subject,
-    may_change_owners,
     owned_by,
     rules_of,
     subject_of,
@@ -421,17 +421,7 @@ class RingSteward(LocalSteward):
             self.office.note_crawl_delay(_host(origin), rules.crawl_delay_s)
 
     async def _follow_ring(self) -> None:
-        with self._parts.ring().events() as news:
-            self._tenure.change(owned_by(self._parts.ring()), anyio.current_time())
-            while True:
-                events = await news.wait()
-                if not may_change_owners(events):
-                    continue
-                now = anyio.current_time()
-                if any(isinstance(event, EventsLost) for event in events):
-                    self._tenure.lose_all(now)
-                self._tenure.change(owned_by(self._parts.ring()), now)
-                self.office.forget_others()
+        await follow_ring(self._parts.ring(), self._tenure, self.office.forget_others)
 
 
 def _host(origin: Origin) -> str:

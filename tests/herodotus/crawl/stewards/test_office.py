@@ -251,3 +251,15 @@ async def test_a_steward_that_missed_news_of_the_ring_is_silent_like_a_new_one()
         assert isinstance(await steward.office.grant(OWN, robots), NotYet)
         await anyio.sleep(TERMS.silent_s)
         assert isinstance(await steward.office.grant(OWN, robots), Granted)
+
+
+async def test_a_steward_sees_within_a_minute_that_members_came_of_age() -> None:
+    """The day's boundary gives keys to others, and no event tells of it."""
+    ring = NewsOfTheRing()
+    steward = steward_in(ring)
+    async with steward.running():
+        await anyio.sleep(TERMS.silent_s)
+        assert isinstance(await steward.office.grant(OWN, ask(purpose="")), Granted)
+        ring.owned = Arcs()
+        await anyio.sleep(office_module.AGES_LOOK_S + 1)
+        assert await steward.office.grant(OWN, ask(purpose="")) == No("not-steward")
