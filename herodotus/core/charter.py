@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import NewType, Self
 
 from herodotus.core.errors import SettingError
@@ -192,6 +192,11 @@ def _canonical_value(value: object) -> object:
     # JSON does not fix how a fraction is written, so fractions travel as text, to the millisecond. Finer ones are
     # refused: two charters that differ must never have one id.
     return f"{value:.3f}" if isinstance(value, float) else value
+
+
+def founded_on(charter: Charter, unix_s: float) -> Charter:
+    """Of a network that begins now: its first members need not wait for the days of probation of an old one."""
+    return dataclasses.replace(charter, founded=f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d}")
 
 
 def shown_network_id(network_id: NetworkId) -> str:

@@ -22,7 +22,7 @@ import anyio.to_thread
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from herodotus.core.charter import Charter
+from herodotus.core.charter import Charter, founded_on
 from herodotus.core.errors import Misuse, NotFound, WorldFailure
 from herodotus.core.settings.sections import HTTP_PORT_OFFSET
 from herodotus.home.durable import write_durably
@@ -103,15 +103,17 @@ def place(folder: Path, number: int, base_port: int) -> LabPeer:
 
 
 def with_day_of(folder: Path, charter: Charter, now_s: float) -> Charter:
-    """With the day of the homes in this folder. Where there are none yet, a day begins now, to the minute: a ring that
-    crawls at once has a whole day for it, rather than the rest of one, in which stand-ins soon help the owners.
+    """With the day of the homes in this folder. Where there are none yet, the network is founded today, and a day
+    begins now, to the minute: a ring that crawls at once has a whole day for it, rather than the rest of one, in which
+    stand-ins soon help the owners.
     """
     first = Home(Path(place(folder, 0, 0).home))
     if first.exists():
-        return replace(charter, day_start=read_charter(first.charter).day_start)
+        known = read_charter(first.charter)
+        return replace(charter, day_start=known.day_start, founded=known.founded)
     # Days need not divide 24 hours: of all starts that can be written down, the one whose last day began most lately.
     minute = min(range(24 * 60), key=lambda minute: (now_s - 60 * minute) % charter.day_length_s)
-    return replace(charter, day_start=f"{minute // 60:02}:{minute % 60:02}")
+    return replace(founded_on(charter, now_s), day_start=f"{minute // 60:02}:{minute % 60:02}")
 
 
 def make_home(home: Home, charter: Charter, chosen: Mapping[str, object] = MappingProxyType({})) -> None:

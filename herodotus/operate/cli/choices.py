@@ -2,12 +2,13 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter
+from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, founded_on
 from herodotus.core.errors import KeyLocked
 from herodotus.home.folder import read_charter
 from herodotus.home.identity import load_key
@@ -36,3 +37,9 @@ def chosen_charter(network: str | None) -> Charter:
     """A built-in charter by name, or the one in a file."""
     name = network or "public"
     return BUILT_IN_CHARTERS[name] if name in BUILT_IN_CHARTERS else read_charter(Path(name))
+
+
+def founded_charter(network: str | None, name: str, unix_s: float) -> Charter:
+    """Of a new network that begins today, with the rules of another."""
+    checked = Charter.from_table({"name": name}, source="--found")
+    return founded_on(replace(chosen_charter(network), name=checked.name), unix_s)

@@ -5,11 +5,14 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
 
-from herodotus.core.charter import TEST_CHARTER
+from herodotus.core.charter import TEST_CHARTER, shown_network_id
+from herodotus.home.clock import unix_seconds
+from herodotus.home.folder import read_charter
 from tests.herodotus.operate.cli.processes import (
     HERODOTUS,
     called,
@@ -84,6 +87,19 @@ def test_init_joins_the_network_of_a_file_and_no_other(tmp_path: Path) -> None:
     assert run.code == 2
     assert "public describes network 'herodotus' (e9fadf1a74545fa9)" in run.err
     assert tree(home) == before
+
+
+def test_a_network_that_is_founded_begins_today_and_others_join_it_by_its_file(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    made = called("init", "--home", first, "--network", "test", "--found", "library", "--json")
+    assert f"Give {first}/network.toml to all who join" in made.err
+    charter = read_charter(first / "network.toml")
+    age_s = unix_seconds() - 86_400 * (date.fromisoformat(charter.founded) - date(1970, 1, 1)).days
+    assert (charter.name, charter.id_check, 0 <= age_s < 2 * 86_400) == ("library", "off", True)
+    joined = called("init", "--home", second, "--network", first / "network.toml", "--json")
+    assert joined.json["network_id"] == made.json["network_id"] != shown_network_id(TEST_CHARTER.network_id())
+    nameless = called("init", "--home", tmp_path / "third", "--found", "")
+    assert (nameless.code, "name must be" in nameless.err) == (2, True), nameless.err
 
 
 def test_config_show_says_each_value_and_where_it_came_from(home: Path) -> None:
