@@ -206,6 +206,8 @@ class Pusher:
 
     def _dispatch(self, keys: Iterable[bytes]) -> None:
         for key in keys:
+            for peer in self._learners(key):
+                self._put(peer, key)  # nobody waits for them, as they do not count
             peers = self._holders(key)
             if not peers:
                 self._backlog.settle(key)
@@ -218,6 +220,10 @@ class Pusher:
     def _holders(self, key: bytes) -> list[PeerKey]:
         view = self._parts.view
         return [peer for peer in view.holders(key) if peer != view.me]
+
+    def _learners(self, key: bytes) -> list[PeerKey]:
+        view = self._parts.view
+        return [peer for peer in view.learners(key) if peer != view.me and peer not in view.absent]
 
     def add_missing(self, peer: PeerKey, keys: Iterable[bytes]) -> None:
         """What a comparison found that the peer lacks."""

@@ -96,6 +96,11 @@ class View:
         """Of a capture or a member, by its position, with which its key begins."""
         return tuple(contact.peer for contact in self.table.of(ids.Key(position[:POSITION_BYTES])))
 
+    def learners(self, position: bytes) -> tuple[PeerKey, ...]:
+        """Members that are not of age yet, and store it as if they were."""
+        found = self.table.learners(ids.Key(position[:POSITION_BYTES]))
+        return tuple(contact.peer for contact in found)
+
     def groups_in(self, arcs: Arcs) -> list[Group]:
         """The holders of a set of keys, ours or not."""
         return [Group(holders, some.coarse()) for holders, some in self.table.groups(arcs).items()]

@@ -3,6 +3,8 @@
 import anyio
 import pytest
 
+from dht.core.ids import Key
+from dht.core.places import PlaceRules
 from herodotus.copies import push_queue, wire
 from tests.herodotus.copies.world import Net, Peer, deposit, in_world, ring_of
 
@@ -75,6 +77,27 @@ def test_many_holders_that_do_not_answer_hold_up_none_of_the_others() -> None:
         assert all(key in peer.ids() for peer in others)
 
     in_world(play)
+
+
+def test_what_is_new_goes_at_once_to_those_who_learn() -> None:
+    """They do not count: the sender waits for the holders only."""
+
+    async def play(net: Net) -> None:
+        net.young = {net.add().me for _ in range(6)}
+        net.young -= {one.me for one in net.peers[:4]}
+        for peer in net.peers:
+            await net.start(peer)
+        await anyio.sleep(60)
+        sender, learned = net.peers[0], 0
+        for number in range(20):
+            key = await deposit(sender, f"http://example.org/{number}")
+            await anyio.sleep(5)
+            learners = {one.peer for one in net.table().learners(Key(key[:12]))} - {sender.me}
+            learned += len(learners)
+            assert learners == {one.me for one in net.peers if one.me in net.young and key in one.ids()}
+        assert learned
+
+    in_world(play, copies=3, places=PlaceRules())
 
 
 @pytest.mark.parametrize("outcome", [wire.NOT_MINE, wire.BROKEN, wire.KNOWN])

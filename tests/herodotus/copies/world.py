@@ -20,7 +20,7 @@ from dht import Contact, EventsLost, Subscription
 from dht.core.holders import Table
 from dht.core.ids import Key, PeerKey
 from dht.core.placement import Rule
-from dht.core.places import Standing
+from dht.core.places import BY_PEER, PlaceRules, Standing
 from dht.core.records import Address
 from herodotus.copies.copies import Copies
 from herodotus.copies.doors import DoorRules, Doors
@@ -99,7 +99,7 @@ class Peer:
         return self.net.seen_by(self)
 
     def standings(self) -> dict[PeerKey, Standing]:
-        return {}
+        return {} if self.net.rule.is_plain else self.net.standings()
 
     @contextmanager
     def events(self) -> Iterator[Subscription]:
@@ -160,8 +160,10 @@ class Wires:
 
 
 class Net:
-    def __init__(self, tasks: anyio.abc.TaskGroup, *, seed: int = 0, copies: int = 6) -> None:
-        self.tasks, self.copies = tasks, copies
+    def __init__(
+        self, tasks: anyio.abc.TaskGroup, *, seed: int = 0, copies: int = 6, places: PlaceRules = BY_PEER
+    ) -> None:
+        self.tasks, self.copies, self.places = tasks, copies, places
         self.random = random.Random(seed)
         self.by_key: dict[bytes, Peer] = {}
         self.peers: list[Peer] = []
@@ -178,6 +180,10 @@ class Net:
         """Of those that are not a place of their own."""
 
         self.known: Standings = EachItsOwn()
+
+    @property
+    def rule(self) -> Rule:
+        return Rule(self.copies, self.places)
 
     def wall_s(self, peer: Peer) -> float:
         passed_s = anyio.current_time() - self.began
@@ -220,7 +226,7 @@ class Net:
             await anyio.lowlevel.checkpoint()
 
         parts = Parts(
-            view=View(me=peer.me, table=Table((), Rule(self.copies))),
+            view=View(me=peer.me, table=Table((), self.rule)),
             holdings=lambda: ArchiveHoldings(peer.store),
             calls=lambda: cast("Calls", Wires(self, peer)),
             sign=partial(signed, peer.key),
@@ -268,7 +274,8 @@ class Net:
         self.split({peer.number: 0 for peer in self.peers})
 
     def table(self) -> Table:
-        return Table([peer.contact for peer in self.peers if peer.is_in_ring], Rule(self.copies))
+        there = [peer.contact for peer in self.peers if peer.is_in_ring]
+        return Table(there, self.rule, standings={} if self.rule.is_plain else self.standings())
 
     def holders(self, key: bytes) -> list[PeerKey]:
         """Of a capture."""
@@ -295,12 +302,14 @@ class Net:
         assert not self.wrong(keys), self.wrong(keys)[:5]
 
 
-def in_world(play: Callable[[Net], Awaitable[None]], *, seed: int = 1, copies: int = 6) -> None:
+def in_world(
+    play: Callable[[Net], Awaitable[None]], *, seed: int = 1, copies: int = 6, places: PlaceRules = BY_PEER
+) -> None:
     """Plays in a world of its own, which ends with it."""
 
     async def main(_: TrioCarrier) -> None:
         async with anyio.create_task_group() as tasks:
-            await play(Net(tasks, seed=seed, copies=copies))
+            await play(Net(tasks, seed=seed, copies=copies, places=places))
             tasks.cancel_scope.cancel()
 
     run_world(main, seed=seed)
