@@ -22,6 +22,7 @@ from herodotus.copies.copies import Copies
 from herodotus.copies.departure import Leaving, LeavingPorts
 from herodotus.copies.doors import DoorRules, Doors, keeping, kept_quotas, size_of
 from herodotus.copies.failures import Failures
+from herodotus.copies.hand_over import facts_of
 from herodotus.copies.notices import NoticeBoard, NoticeParts
 from herodotus.copies.shared_state import Meter, View
 from herodotus.copies.shared_state import Parts as CopiesParts
@@ -390,11 +391,11 @@ class Peer:
     async def _drain(self, order: Drain, say: Say) -> OrderReport:
         await self._leaving.begin()
         done = await self._leaving.follow(say, order.wait_s)
-        return OrderReport(facts={"peers": done.peers if done else 0, "is_over": done is not None})
+        return OrderReport(facts=facts_of(done))
 
     async def _hand_over(self, order: HandOver, say: Say) -> OrderReport:
         done = await self._leaving.only_hand_over(say, order.wait_s)
-        return OrderReport(facts={"peers": done.peers if done else 0, "is_over": done is not None})
+        return OrderReport(facts=facts_of(done))
 
     def _others(self) -> int:
         """Members of the ring besides this peer."""

@@ -140,6 +140,8 @@ class Leaving:
             parts=done.parts,
             parts_over=done.parts_over,
             silent=done.silent,
+            turned_away=done.turned_away,
+            kept_out=done.kept_out,
         )
 
     @property

@@ -131,7 +131,7 @@ class Doors:
         lasts_s = DECLINED_S.get(found)
         if lasts_s is not None:
             key = capture_key(deposit.id)
-            self.declined.note(key[1:], member_of(key), sender, parts.now() + lasts_s)
+            self.declined.note(key[1:], member_of(key), sender, parts.now() + lasts_s, found)
         return found
 
     def _is_within_quota(self, parts: Parts, deposit: Deposit, signer: PeerKey) -> bool:

@@ -15,7 +15,7 @@ import anyio.abc
 
 from herodotus.copies import wire
 from herodotus.copies.shared_state import Parts
-from herodotus.copies.wire import AHEAD, BROKEN, DECLINED, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED
+from herodotus.copies.wire import BROKEN, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED, outcome_of
 from herodotus.core.captures import CaptureId, Deposit
 from herodotus.core.copies import PeerKey
 from herodotus.core.doors import Passage, TurnedAway, through
@@ -112,7 +112,7 @@ async def _take_in(
         ruling = await parts.doors.judge(parts, deposit, signer, sender)
         if isinstance(ruling, TurnedAway):
             parts.counts.refused += 1
-            return AHEAD if ruling is TurnedAway.AHEAD else DECLINED, member
+            return outcome_of(ruling), member
         passage, deposit = ruling, through(ruling, deposit)
     parts.receiving.add(key)
     outcome = BROKEN

@@ -9,6 +9,7 @@ again.
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 
@@ -16,7 +17,7 @@ from dht.core import ids
 from dht.core.arcs import NONE, Arcs
 from dht.core.holders import Table
 from herodotus.copies.push_queue import Pusher
-from herodotus.copies.rounds import COMPARE_DEADLINE_S, Rounds
+from herodotus.copies.rounds import COMPARE_DEADLINE_S, Lacked, Rounds
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.schedule import AGAIN_S, Purpose
@@ -29,27 +30,55 @@ logger = logging.getLogger(__name__)
 
 Heirs = Callable[[], Mapping[PeerKey, Scope]]
 """Who will hold what without us, as the ring is now."""
-Give = Callable[[PeerKey, Scope], Awaitable[int | None]]
-"""Sends a peer what it lacks of a part; how many captures that were, and None where it does not take any now."""
+Give = Callable[[PeerKey, Scope], Awaitable[Lacked | None]]
+"""Sends a peer what it lacks of a part, and says what that was; None where the peer gives no answer."""
 _Part = tuple[PeerKey, Scope]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOver:
-    """How far it is; `silent` are heirs that took nothing when they were last asked."""
+    """How far it is; `silent` are heirs that took nothing when they were last asked. `turned_away` counts the copies
+    that heirs do not let in for now: without them the hand-over is not over. `kept_out` are copies of what was
+    brought in here, where the network does not spread that: nobody waits for them."""
 
     peers: int = 0
     parts: int = 0
     parts_over: int = 0
     silent: int = 0
+    turned_away: int = 0
+    kept_out: int = 0
 
     def __str__(self) -> str:
         silent = f"; {self.silent} of them do not take it now" if self.silent else ""
-        return f"{self.parts_over} of {self.parts} parts are with {others(self.peers)}{silent}"
+        turned_away = (
+            f"; {self.turned_away:,} copies are not let in there yet (it is tried again every hour; `herodotus export"
+            " --wacz FILE` saves them, and `herodotus stop` leaves without them)"
+            if self.turned_away
+            else ""
+        )
+        return f"{self.parts_over} of {self.parts} parts are with {others(self.peers)}{silent}{turned_away}"
 
 
 def others(count: int) -> str:
     return f"{count:,} other peer{'' if count == 1 else 's'}"
+
+
+def facts_of(done: HandedOver | None) -> dict[str, Any]:
+    """For a command; None is not over yet."""
+    so_far = done or HandedOver()
+    return {"peers": so_far.peers, "kept_out": so_far.kept_out, "is_over": done is not None}
+
+
+def said_at_end(facts: Mapping[str, Any]) -> str:
+    if not facts["peers"]:
+        return "it held nothing"
+    words = f"everything it held is with {others(facts['peers'])}"
+    if facts["kept_out"]:
+        words += (
+            ", but for captures that were brought in here: this network does not spread such captures, so they stay in"
+            " this home alone; `herodotus export --wacz FILE` saves them"
+        )
+    return words
 
 
 async def hand_over(heirs: Heirs, give: Give, tell: Callable[[HandedOver], None]) -> HandedOver:
@@ -69,7 +98,7 @@ def heirs(parts: Parts, ring: RingPositions, also: Arcs) -> dict[PeerKey, Scope]
     return {peer: ranges_of(arcs) for peer, arcs in given.items()}
 
 
-async def give(rounds: Rounds, pusher: Pusher, peer: PeerKey, scope: Scope) -> int | None:
+async def give(rounds: Rounds, pusher: Pusher, peer: PeerKey, scope: Scope) -> Lacked | None:
     """A `Give`, once the first two are known."""
     try:
         with anyio.fail_after(COMPARE_DEADLINE_S):
@@ -89,6 +118,7 @@ class _HandOver:
         self._parts: set[_Part] = set()
         self._over: set[_Part] = set()
         self._silent: set[PeerKey] = set()
+        self._lacked: dict[_Part, Lacked] = {}
 
     async def run(self) -> HandedOver:
         fruitless = 0
@@ -111,6 +141,7 @@ class _HandOver:
         """At the ring, which may have changed."""
         self._parts = {(peer, part) for peer, scope in self._heirs().items() for part in split(scope)}
         self._over &= self._parts
+        self._lacked = {part: lacked for part, lacked in self._lacked.items() if part in self._parts}
         self._tell(self._standing())
 
     async def _give_to(self, peer: PeerKey, scopes: list[Scope]) -> None:
@@ -119,7 +150,8 @@ class _HandOver:
             if lacked is None:
                 self._silent.add(peer)  # and the round continues without it
                 return
-            if lacked == 0:
+            self._lacked[peer, scope] = lacked
+            if not lacked.coming and not lacked.turned_away:
                 self._over.add((peer, scope))
             self._tell(self._standing())
 
@@ -129,4 +161,6 @@ class _HandOver:
             parts=len(self._parts),
             parts_over=len(self._over & self._parts),
             silent=len(self._silent),
+            turned_away=sum(lacked.turned_away for lacked in self._lacked.values()),
+            kept_out=sum(lacked.kept_out for lacked in self._lacked.values()),
         )

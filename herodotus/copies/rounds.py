@@ -6,7 +6,8 @@ What the other has comes here; what it lacks goes there; its promise is noted. A
 import logging
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import anyio
 
@@ -39,6 +40,24 @@ class Met:
     at: float
     differences: int
     bytes: int
+
+
+class Lacked(NamedTuple):
+    """How many captures a peer lacks: those that are on their way to it, those that no door lets in there now, and
+    those brought in here that the network does not spread."""
+
+    coming: int
+    turned_away: int = 0
+    kept_out: int = 0
+
+
+@dataclass(slots=True)
+class _Unwanted:
+    """Captures that a peer lacks and does not take; the rest of them it removed itself."""
+
+    all: set[bytes] = field(default_factory=set)
+    turned_away: int = 0
+    kept_out: int = 0
 
 
 class Rounds:
@@ -119,25 +138,25 @@ class Rounds:
 
     # -- what ---------------------------------------------------------------------------------------------
 
-    async def compare_scope(self, peer: PeerKey, purpose: Purpose, scope: Scope) -> int:
-        """How many captures the peer lacks and may take; they are on their way."""
+    async def compare_scope(self, peer: PeerKey, purpose: Purpose, scope: Scope) -> Lacked:
+        """What the peer lacks: it is on its way, or no door lets it in there now."""
         parts, contact = self._parts, self._parts.contact(peer)
         if contact is None:
             raise CallError
         began = parts.ledger.begin(peer, arcs_of(scope), parts.now())
         try:
-            found, lacking, declined = await self._look(contact, purpose, scope)
+            found, lacking, unwanted = await self._look(contact, purpose, scope)
         except BaseException:
             parts.ledger.give_up(began)
             raise
         self._pusher.add_missing(peer, sorted(lacking)[:LACKING_MAX])
-        self._conclude(began, found, lacking, declined, is_exact=purpose is Purpose.SURPLUS)
-        return len(lacking)
+        self._conclude(began, found, lacking, unwanted.all, is_exact=purpose is Purpose.SURPLUS)
+        return Lacked(len(lacking), unwanted.turned_away, unwanted.kept_out)
 
     async def _look(
         self, contact: Contact, purpose: Purpose, scope: Scope
-    ) -> tuple[SetDifference, set[bytes], set[bytes]]:
-        """Also the captures that it lacks and would take, and those that it removed or declined."""
+    ) -> tuple[SetDifference, set[bytes], _Unwanted]:
+        """Also the captures that it lacks and would take, and those that it does not take."""
         parts, holdings = self._parts, self._parts.opened()
         nonce = parts.random.randbytes(wire.NONCE_BYTES)
         wants = purpose is Purpose.SURPLUS
@@ -147,9 +166,9 @@ class Rounds:
         # on one day besides the first would miss for good a holder that was none when it came.
         keys = await holdings.keys(scope, beside_others=purpose is Purpose.SHARED)
         removed = {one for one in found.missing_here if one[-1:] == TOMBSTONE}
-        unwanted = {key for key in absent if member_of(TOMBSTONE + key) in removed}
-        lacking, declined = await self._contents_lacking(contact, sorted({*keys, *unwanted}))
-        return found, lacking | (absent - unwanted - declined), declined
+        absent_for_good = {key for key in absent if member_of(TOMBSTONE + key) in removed}
+        lacking, unwanted = await self._contents_lacking(contact, sorted({*keys, *absent_for_good}))
+        return found, lacking | (absent - absent_for_good - unwanted.all), unwanted
 
     def _conclude(
         self,
@@ -193,16 +212,18 @@ class Rounds:
 
     async def _contents_lacking(
         self, contact: Contact, keys: Sequence[bytes]
-    ) -> tuple[set[bytes], set[bytes]]:
-        """And those of them that it removed or declined: they are not sent, and nothing goes here because of that."""
-        lacking, declined = set[bytes](), set[bytes]()
+    ) -> tuple[set[bytes], _Unwanted]:
+        """And those that it does not take: they are not sent, and nothing goes here because of that."""
+        lacking, unwanted = set[bytes](), _Unwanted()
         for at in range(0, len(keys), wire.ASKED_MAX):
             asked = keys[at : at + wire.ASKED_MAX]
             answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_list(asked))
             outcomes = wire.decode_outcomes(answer, len(asked))
             for key, outcome in zip(asked, outcomes, strict=True):
                 if outcome in wire.UNWANTED:
-                    declined.add(key)
+                    unwanted.all.add(key)
+                    unwanted.turned_away += outcome == wire.DECLINED
+                    unwanted.kept_out += outcome == wire.KEPT_OUT
                 elif outcome not in wire.HELD:
                     lacking.add(key)
-        return lacking, declined
+        return lacking, unwanted

@@ -134,8 +134,8 @@ class CopyServices:
         if not self._parts.view.may_hold(key):
             return wire.NOT_MINE
         doors = self._parts.doors
-        if doors is not None and doors.declined.has(key, self._parts.now()):
-            return wire.DECLINED
+        if doors is not None and (why := doors.declined.why(key, self._parts.now())):
+            return wire.outcome_of(why)
         return wire.COMING if self._is_coming(key, sender) else wire.WANTED
 
     async def _has(self, sender: PeerKey, body: bytes) -> bytes:

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from herodotus.core.copies.possession import FULL_PROOF_BYTES
 from herodotus.core.copies.sampling import COMMITMENT_BYTES, SAMPLED_PROOF_BYTES, SET_BYTES
+from herodotus.core.doors import TurnedAway
 from herodotus.core.errors import MalformedError
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.reconciliation import (
@@ -60,12 +61,17 @@ PART, PARCEL, TOMBSTONE, MISSING = b"p", b"c", b"t", b"n"
 _KINDS = frozenset({PART, PARCEL, TOMBSTONE, MISSING})
 CAPTURE_KEY_BYTES = 19
 """Position[12] time[4] variant[3], as in the index."""
-STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED, COMING, DECLINED, AHEAD = range(10)
-"""What became of a parcel, or would. The first two say that the peer holds it; the last two that no door lets it in,
-and that its date is ahead of the peer's clock."""
+STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED, COMING, DECLINED, AHEAD, KEPT_OUT = range(11)
+"""What became of a parcel, or would. The first two say that the peer holds it; the last three that no door lets it in
+now, that its date is ahead of the peer's clock, and that what was brought in does not spread in this network."""
 HELD = frozenset({STORED, KNOWN})
-UNWANTED = frozenset({DELETED, DECLINED})
+UNWANTED = frozenset({DELETED, DECLINED, KEPT_OUT})
 """It is not sent there again, and does not count as a copy there."""
+
+
+def outcome_of(why: TurnedAway) -> int:
+    """What the sender of a capture hears."""
+    return {TurnedAway.AHEAD: AHEAD, TurnedAway.BROUGHT_IN: KEPT_OUT}.get(why, DECLINED)
 
 
 SCOPE_RANGES_MAX = RANGES_MAX + 256
@@ -197,7 +203,7 @@ def decode_keys(data: bytes) -> list[bytes]:
 
 def decode_outcomes(data: bytes, count: int) -> bytes:
     """One to each capture."""
-    if len(data) != count or max(data, default=0) > AHEAD:
+    if len(data) != count or max(data, default=0) > KEPT_OUT:
         raise MalformedError("not an outcome to each capture")
     return data
 

@@ -125,8 +125,8 @@ def _alarms_of_removals(status: PeerStatus) -> Iterator[str]:
         )
     if declined * MUCH > status.store.captures:
         yield (
-            f"{declined:,} captures have fewer copies since other holders removed theirs, and nothing was removed here:"
-            " see why with `herodotus notices`"
+            f"{declined:,} captures have fewer copies than they should: other holders removed theirs, or do not let"
+            " them in. Nothing was removed here: see why with `herodotus notices` and `herodotus why URL`"
         )
 
 

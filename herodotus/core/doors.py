@@ -131,14 +131,17 @@ class Declined:
     """Captures that were turned away lately: they are neither fetched from there nor sent here again and again."""
 
     def __init__(self) -> None:
-        self._keys: FIFOCache[bytes, float] = FIFOCache(DECLINED_MAX)
+        self._keys: FIFOCache[bytes, tuple[float, TurnedAway]] = FIFOCache(DECLINED_MAX)
         self._from: FIFOCache[tuple[bytes, bytes], float] = FIFOCache(DECLINED_MAX)
 
-    def note(self, key: bytes, member: bytes, sender: bytes, until: float) -> None:
-        self._keys[key] = self._from[sender, member] = until
+    def note(self, key: bytes, member: bytes, sender: bytes, until: float, why: TurnedAway) -> None:
+        self._keys[key] = until, why
+        self._from[sender, member] = until
 
-    def has(self, key: bytes, now: float) -> bool:
-        return self._keys.get(key, now) > now
+    def why(self, key: bytes, now: float) -> TurnedAway | None:
+        """None: it may be offered."""
+        until, why = self._keys.get(key, (now, None))
+        return why if until > now else None
 
     def not_from(self, sender: bytes, members: Iterable[bytes], now: float) -> list[bytes]:
         """Those that are worth fetching from there."""

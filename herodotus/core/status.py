@@ -365,7 +365,8 @@ class BudgetStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavingStatus:
     """Whether the peer is leaving for good, and how many parts of its archive `peers` others have taken over.
-    `silent` of them take nothing now.
+    `silent` of them take nothing now. `turned_away` copies are not let in there for now; `kept_out` are copies of what
+    was brought in here, which the network does not spread.
     """
 
     state: str = "staying"
@@ -373,6 +374,8 @@ class LeavingStatus:
     parts: int = 0
     parts_over: int = 0
     silent: int = 0
+    turned_away: int = 0
+    kept_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

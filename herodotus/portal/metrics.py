@@ -71,7 +71,7 @@ METRICS = (
     MetricRow("store_refuses", "1 if nothing can be stored.", lambda s, _: s.store.problem is not None),
     MetricRow(
         "copies_declined",
-        "Captures with fewer copies, as holders removed theirs.",
+        "Captures with fewer copies, as holders removed theirs or do not let them in.",
         lambda s, _: s.copying.declined,
     ),
     MetricRow(

@@ -11,6 +11,7 @@ from msgspec import structs
 from crawler.core.urls import host_of
 from herodotus.copies import wire
 from herodotus.copies.doors import STANDINGS_S, Doors
+from herodotus.copies.hand_over import HandedOver
 from herodotus.core.captures import Deposit
 from herodotus.core.doors import Declined, Door, Passage, through
 from herodotus.core.index_rows import capture_key
@@ -214,7 +215,8 @@ def test_what_is_brought_in_stays_where_it_is_and_its_peer_may_leave() -> None:
         await anyio.sleep(2 * 3_600)
         assert net.bytes[wire.PUT] == sent  # what was declined is not sent each time anew
         with anyio.fail_after(600):
-            await keeper.copies.hand_over()
+            done = await keeper.copies.hand_over()
+        assert (done.kept_out, done.turned_away) == (20 * min(net.copies, len(net.peers) - 1), 0)
 
     play_with(play)
 
@@ -254,6 +256,26 @@ def test_an_old_capture_that_two_holders_have_comes_to_the_third() -> None:
         await third.store.store(old)
         assert await put(first, second.me, old) == [wire.STORED]
         assert door_in(first, old) == "1 crawled healed"
+
+    play_with(play)
+
+
+def test_who_leaves_does_not_end_as_long_as_no_door_lets_its_captures_in() -> None:
+    async def play(net: Net) -> None:
+        first, second, third, *_, elsewhere = by_rank(net)
+        old = through(Passage(Door.CRAWLED), signed(elsewhere.key, page(URL, 1_600_000_000, b"kept")))
+        await second.store.store(old)
+        told = list[HandedOver]()
+        done = None
+        with anyio.move_on_after(6 * 3_600):
+            done = await second.copies.hand_over(told.append)
+        assert done is None, "nobody else has it"
+        assert (told[-1].turned_away > 0, told[-1].silent) == (True, 0)
+        await third.store.store(old)
+        with anyio.fail_after(6 * 3_600):
+            done = await second.copies.hand_over(told.append)
+        assert (done.turned_away, done.parts_over) == (0, done.parts)
+        assert key_of(old) in first.ids()
 
     play_with(play)
 

@@ -14,6 +14,7 @@ from dht.core.placement import Rule
 from dht.core.places import Standing
 from dht.core.records import Address
 from herodotus.copies.hand_over import HandedOver, hand_over, heirs
+from herodotus.copies.rounds import Lacked
 from herodotus.copies.shared_state import Parts, View
 from herodotus.copies.surplus import SURPLUS_DIRECTORIES_MAX
 from herodotus.core.copies import PeerKey
@@ -37,16 +38,20 @@ class Heirs:
 
     scopes: dict[PeerKey, Scope]
     away: set[PeerKey] = field(default_factory=set)
+    full: set[PeerKey] = field(default_factory=set)
+    """They let nothing in."""
     has: set[tuple[PeerKey, Scope]] = field(default_factory=set)
     told: list[HandedOver] = field(default_factory=list)
     asked: list[PeerKey] = field(default_factory=list)
 
-    async def give(self, peer: PeerKey, scope: Scope) -> int | None:
+    async def give(self, peer: PeerKey, scope: Scope) -> Lacked | None:
         await anyio.sleep(1)
         self.asked.append(peer)
         if peer in self.away:
             return None
-        lacked = 0 if (peer, scope) in self.has else 5
+        if peer in self.full:
+            return Lacked(0, turned_away=5)
+        lacked = Lacked(0 if (peer, scope) in self.has else 5)
         self.has.add((peer, scope))
         return lacked
 
@@ -74,6 +79,20 @@ def test_who_is_away_holds_nobody_up_and_gets_his_part_when_he_is_back() -> None
             assert heirs.told[-1] == HandedOver(peers=2, parts=2, parts_over=1, silent=1)
             heirs.away.clear()
         assert heirs.told[-1] == HandedOver(peers=2, parts=2, parts_over=2)
+
+    run_world(play, seed=1)
+
+
+def test_what_an_heir_turns_away_is_not_handed_over() -> None:
+    async def play(_: TrioCarrier) -> None:
+        heirs = Heirs({b"a": ranges(1), b"b": ranges(RANGES_MAX + 1)}, full={b"b"})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(heirs.all_given)
+            await anyio.sleep(4_000)
+            assert heirs.told[-1] == HandedOver(peers=2, parts=3, parts_over=1, turned_away=10)
+            assert "10 copies are not let in there yet" in str(heirs.told[-1])
+            heirs.full.clear()
+        assert heirs.told[-1] == HandedOver(peers=2, parts=3, parts_over=3)
 
     run_world(play, seed=1)
 

@@ -16,6 +16,7 @@ from herodotus.core.doors import (
     Passage,
     Quotas,
     QuotasFile,
+    TurnedAway,
     crawled_at,
     door_shown,
     is_ahead,
@@ -145,9 +146,9 @@ def test_the_books_are_bounded() -> None:
 
 def test_what_was_declined_is_not_asked_for_again_there_and_may_come_from_elsewhere() -> None:
     declined = Declined()
-    declined.note(b"key", b"member", A, 100.0)
-    assert declined.has(b"key", 99.0)
+    declined.note(b"key", b"member", A, 100.0, TurnedAway.QUOTA)
+    assert declined.why(b"key", 99.0) is TurnedAway.QUOTA
     assert declined.not_from(A, [b"member", b"other"], 99.0) == [b"other"]
     assert declined.not_from(B, [b"member"], 99.0) == [b"member"]
-    assert not declined.has(b"key", 100.0)
+    assert declined.why(b"key", 100.0) is None
     assert declined.not_from(A, [b"member"], 100.0) == [b"member"]

@@ -30,7 +30,7 @@ def drain(frame: CommandFrame, wait_s: float | None, cancel: bool) -> None:
       herodotus drain --wait 0        start it, then watch `herodotus status`
       herodotus drain --cancel
     """
-    from herodotus.copies.hand_over import others
+    from herodotus.copies.hand_over import said_at_end
     from herodotus.operate.order_socket import ask_at_door
 
     pid = frame.running_pid()
@@ -46,9 +46,7 @@ def drain(frame: CommandFrame, wait_s: float | None, cancel: bool) -> None:
             "`herodotus drain` shows its progress, `herodotus drain --cancel` keeps the peer"
         )
     if facts["is_over"]:
-        frame.say(
-            f"everything it held is with {others(facts['peers'])}" if facts["peers"] else "it held nothing"
-        )
+        frame.say(said_at_end(facts))
         end_process(frame, pid, _ENDS_WITHIN_S)
     frame.show(facts)
 

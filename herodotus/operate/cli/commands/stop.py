@@ -57,7 +57,7 @@ def end_process(frame: CommandFrame, pid: int, wait_s: float, *, force: bool = F
 
 
 def _hand_over(frame: CommandFrame, wait_s: float) -> None:
-    from herodotus.copies.hand_over import others
+    from herodotus.copies.hand_over import said_at_end
     from herodotus.operate.order_socket import ask_at_door
 
     facts = ask_at_door(frame.home, HandOver(wait_s=wait_s), frame.say).facts
@@ -66,9 +66,7 @@ def _hand_over(frame: CommandFrame, wait_s: float) -> None:
             f"after {wait_s:g} s the peer has not handed over everything, so it keeps running; "
             "nothing handed over is lost: try again, or stop the peer without --hand-over"
         )
-    frame.say(
-        f"everything it held is with {others(facts['peers'])}" if facts["peers"] else "it holds nothing"
-    )
+    frame.say(said_at_end(facts))
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from herodotus.home.clock import local_offset_seconds, unix_seconds
 from herodotus.home.folder import Home, running_on
 from herodotus.operate import lab_ring
 from herodotus.operate.lab_ring import LabPeer
@@ -38,15 +39,19 @@ def body_of(number: int) -> bytes:
     return random.Random(number).randbytes(8_000).hex().encode()
 
 
+def hours_far_from_now() -> str:
+    now_s = unix_seconds()
+    hour = int((now_s + local_offset_seconds(now_s)) // 3_600)
+    return f"{(hour + 6) % 24:02}:00-{(hour + 7) % 24:02}:00"
+
+
 def test_who_leaves_hands_over_first_and_may_change_his_mind_or_be_killed_at_it(
     peers: list[LabPeer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leaver, slow, other = peers
     records = [response(f"http://example.org/{n}", "20260101", body_of(n)) for n in range(PAGES)]
     assert lab_ring.kill(leaver)
-    monkeypatch.setenv(
-        "HERODOTUS_BUDGET_UPLOAD_MBIT_PER_S_MAX", "0.001"
-    )  # so that he is not done for minutes
+    monkeypatch.setenv("HERODOTUS_BUDGET_HOURS", hours_far_from_now())  # nothing is copied, so he is not done
     slowed = lab_ring.start(Path(leaver.home), leaver.peer, leaver.http.removeprefix("http://"), other.peer)
     wait_until(
         lambda: statuses([leaver])[0].get("ring", {}).get("members") == PEERS, lambda: statuses([leaver])
@@ -62,10 +67,10 @@ def test_who_leaves_hands_over_first_and_may_change_his_mind_or_be_killed_at_it(
     assert (shown["leaving"]["state"], shown["crawl"]["state"] == "paused") == ("staying", False)
 
     begun = herodotus("drain", "--home", leaver.home, "--wait", "0", "--json")
-    assert (begun.code, begun.json) == (0, {"peers": 0, "is_over": False}), begun.err
+    assert (begun.code, begun.json) == (0, {"peers": 0, "kept_out": 0, "is_over": False}), begun.err
     assert lab_ring.kill(leaver)
     slowed.wait(timeout=30)
-    monkeypatch.delenv("HERODOTUS_BUDGET_UPLOAD_MBIT_PER_S_MAX")
+    monkeypatch.delenv("HERODOTUS_BUDGET_HOURS")
     again = lab_ring.start(Path(leaver.home), leaver.peer, leaver.http.removeprefix("http://"), other.peer)
     assert again.wait(timeout=180) == 0  # nobody had to tell it again
 
