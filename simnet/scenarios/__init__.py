@@ -12,6 +12,7 @@ from simnet.world.world import Silent, World
 
 MODULES = (
     "copies",
+    "fallen_places",
     "links",
     "measures",
     "peers",
