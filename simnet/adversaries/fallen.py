@@ -48,7 +48,7 @@ def gone_at_once(
         found.places += places / rings
         mine = draws // rings + (number < draws % rings)
         for losses, extra in ((found.six, 0), (found.spared, spares)):
-            losses.expected += lost_with(places, share, COPIES + extra) * units * mine / draws
+            losses.expected += lost_with(places, places // share, COPIES + extra) * units * mine / draws
         for _ in range(mine):
             gone = sum(1 << place for place in chance.sample(range(places), places // share))
             six = spared = 0

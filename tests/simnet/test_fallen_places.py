@@ -89,7 +89,8 @@ def test_a_sixth_of_the_places_takes_what_the_formula_says_of_six_copies_and_not
     small = {"draws": 400, "rings": 2, "units": 50_000}
     found = report("places-that-fall", peers=100, **small)
     assert found.ok
-    expected = lost_with(int(found.figures["places of age, mean"]), 6, 6) * 50_000
+    places = int(found.figures["places of age, mean"])
+    expected = lost_with(places, places // 6, 6) * 50_000
     assert found.figures["six copies: the formula"] == pytest.approx(expected, rel=0.2)
     half = report("places-that-fall", peers=100, **small, one_in=2)
     assert half.figures["10 copies: draws with a loss"] > 0
