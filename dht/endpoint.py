@@ -84,8 +84,11 @@ class SessionEndpoint:
         entropy: Callable[[int], bytes],
         limits: TransportLimits | None = None,
         verifier: Verifier | None = None,
+        spared: bytes = b"",
     ) -> None:
-        """`record()` is our own record of the moment, None before there is one; `entropy` as for `SessionKeeper`."""
+        """`record()` is our own record of the moment, None before there is one; `entropy` and `spared` as for
+        `SessionKeeper`.
+        """
         limits = limits or TransportLimits()
         self._network = network
         self._id_check: IdCheck = id_check
@@ -110,6 +113,7 @@ class SessionEndpoint:
             is_record_good=self._is_record_good,
             entropy=entropy,
             limits=limits.link,
+            spared=spared,
         )
 
     # --- the hot path
@@ -147,9 +151,14 @@ class SessionEndpoint:
 
     # --- handshakes and their news
 
-    def dial(self, address: Address, peer: bytes | None, now: float) -> bool:
-        """Starts a handshake with the peer at this address; False if too many are under way."""
-        return self.link.dial(socket_address(address.host, address.port), peer, now) is not None
+    def dial(self, address: Address, peer: bytes | None, now: float, *, is_chosen: bool = False) -> bool:
+        """Starts a handshake with the peer at this address; False as `SessionKeeper.dial` says."""
+        target = socket_address(address.host, address.port)
+        return self.link.dial(target, peer, now, is_chosen=is_chosen) is not None
+
+    def has_answered(self, address: Address) -> bool:
+        """Ever, as far as is remembered; a handshake tells where not."""
+        return self.link.unanswered.has_answered(socket_address(address.host, address.port))
 
     def met(self, address: Address, now: float) -> PeerMet | None:
         """The peer at this address, by an open session."""

@@ -31,11 +31,14 @@ class Meeting:
         self._transport = transport
         self._seen_as: Counter[bytes] = Counter()
 
-    async def meet(self, address: Address) -> Contact | None:
-        """The peer at this address; None if no peer of our network answers."""
+    async def meet(self, address: Address, *, is_chosen: bool = True) -> Contact | None:
+        """The peer at this address; None if no peer of our network answers.
+
+        By default the address is our operator's word, or our own memory's, and not a stranger's (`Unanswered`).
+        """
         try:
             with anyio.fail_after(CONNECT_S):
-                met = await self._transport().connect(address)
+                met = await self._transport().connect(address, is_chosen=is_chosen)
         except (RequestFailedError, TimeoutError) as error:
             logger.info("no answer address=%s reason=%s", address_text(address), error)
             return None

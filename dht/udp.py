@@ -117,14 +117,20 @@ class UdpTransport:
         self._settle(now)
         return is_taken
 
-    async def connect(self, address: Address, peer: bytes | None = None) -> PeerMet:
-        """Meets the peer at an address, whichever it is or this one. Raises `RequestFailedError`."""
+    async def connect(
+        self, address: Address, peer: bytes | None = None, *, is_chosen: bool = False
+    ) -> PeerMet:
+        """Meets the peer at an address, whichever it is or this one. Raises `RequestFailedError`.
+
+        `is_chosen`: the address is no stranger's word, so it is tried however often it was silent.
+        """
         now = self._now()
         met = self.endpoint.met(address, now)
         if met is not None and peer in (None, met.contact.peer):
             return met
-        if not self.endpoint.dial(address, peer, now):
-            raise RequestFailedError(address_text(address), "too many dials, or one for another key")
+        if not self.endpoint.dial(address, peer, now, is_chosen=is_chosen):
+            reason = "it never answered, too many dials, or one for another key"
+            raise RequestFailedError(address_text(address), reason)
         waiting, target = _Dialling(peer), _target(address)
         self._meeting.setdefault(target, []).append(waiting)
         self._settle(now)

@@ -33,6 +33,8 @@ class Dial:
     session: Session | None = None  # set while CONFIRMING
     finish: bytes = b""
     waiting: list[bytes] = field(default_factory=list)
+    is_once: bool = False
+    """Its address never answered: what was sent there is not repeated."""
 
     @property
     def is_given_up(self) -> bool:

@@ -8,6 +8,7 @@ The initiator's handshakes are `Dials`, in three phases; the responder's have on
 
 Two rules keep strangers cheap. Before an address has shown with a cookie that it hears us, we begin no handshake with
 it and make and check no signature; and what we send there is bounded by what came from there (`StrangerReplies`).
+A third keeps us from being aimed at others: an address that never answered us is dialled rarely (`Unanswered`).
 """
 
 from collections import Counter
@@ -50,6 +51,7 @@ from dht.core.handshake import (
 from dht.core.limits import Buckets, Rate
 from dht.core.sessions import Session, SessionTable
 from dht.core.strangers import LinkLimits, StrangerReplies
+from dht.core.unanswered import Unanswered
 
 DIAL_QUEUE_MAX: Final = 32
 _REDIAL: Final = Rate(per_second=1 / 30, burst=2)  # handshakes that hints may cause, per address
@@ -91,9 +93,11 @@ class SessionKeeper:
         is_record_good: Callable[[bytes, bytes], bool],
         entropy: Callable[[int], bytes],
         limits: LinkLimits | None = None,
+        spared: bytes = b"",
     ) -> None:
         """`record()` gives our encoded record, `is_record_good(record, public_key)` judges another's;
-        `entropy(n)` gives n secret random bytes (`os.urandom`, or a seeded stand-in in a simulation).
+        `entropy(n)` gives n secret random bytes (`os.urandom`, or a seeded stand-in in a simulation);
+        `spared` is for `Unanswered`.
         """
         self.public_key = raw_public_key(key)
         self.outgoing: list[tuple[bytes, Address]] = []
@@ -101,6 +105,7 @@ class SessionKeeper:
         self.dropped: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
         self.limits = limits or LinkLimits()
+        self.unanswered = Unanswered(spared)
         self.sessions = SessionTable(self.limits.sessions_max)
         self._key = key
         self._network = network
@@ -164,8 +169,12 @@ class SessionKeeper:
         dial.waiting.append(payload)
         return True
 
-    def dial(self, address: Address, public_key: bytes | None, now: float) -> Dial | None:
-        """Starts a handshake unless one is under way; None: too many, or for another key."""
+    def dial(
+        self, address: Address, public_key: bytes | None, now: float, *, is_chosen: bool = False
+    ) -> Dial | None:
+        """Starts a handshake unless one is under way; None: too many, for another key, or with an address that never
+        answered and had its share.  `is_chosen`: it is no stranger who names this address.
+        """
         dial = self._dials.at(address)
         if dial is not None:
             expected = dial.session.public_key if dial.session is not None else dial.expected
@@ -173,9 +182,15 @@ class SessionKeeper:
                 self.dropped["dial_conflict"] += 1
                 return None
             dial.expected = dial.expected or public_key
+            dial.is_once = dial.is_once and not is_chosen
             return dial
         if self._dials.is_full:
             self.dropped["dials"] += 1
+            return None
+        is_once = not is_chosen and not self.unanswered.has_answered(address)
+        refusal = self.unanswered.refusal(address, now) if is_once else None
+        if refusal is not None:
+            self.dropped[refusal] += 1
             return None
         secret = self._entropy(32)
         hello = DatagramHello(
@@ -184,7 +199,14 @@ class SessionKeeper:
             public_key=self.public_key,
             ephemeral=ephemeral_public(secret),
         )
-        dial = Dial(address=address, expected=public_key, hello=hello, secret=secret, frame=hello.pack())
+        dial = Dial(
+            address=address,
+            expected=public_key,
+            hello=hello,
+            secret=secret,
+            frame=hello.pack(),
+            is_once=is_once,
+        )
         self._dials.add(dial)
         self.done["dials"] += 1
         self._transmit(dial, now)
@@ -206,6 +228,8 @@ class SessionKeeper:
         for dial in self._dials.due(now):
             if dial.is_given_up:
                 self._fail(dial, "silence")
+            elif dial.is_once:
+                self._dials.arm(dial, now)
             else:
                 self.done["repeated"] += 1
                 self._transmit(dial, now)
@@ -221,6 +245,7 @@ class SessionKeeper:
 
     def _fail(self, dial: Dial, reason: str) -> None:
         self._dials.remove(dial)
+        self.unanswered.closed(dial.address)
         self.dropped[f"dial_{reason}"] += 1
         session = self.sessions.at(dial.address)
         if session is not None:
@@ -320,6 +345,7 @@ class SessionKeeper:
             return
         if not self.strangers.has_cookie(hello, address, now):
             return
+        self.unanswered.answered(address)
         dial = self._dials.at(address)
         # Both have dialled each other. The one with the smaller key stays the initiator and the other answers: of
         # two sessions each side might use another one.
@@ -414,6 +440,7 @@ class SessionKeeper:
 
     def _open_session(self, session: Session, seen: Address | None, now: float) -> None:
         self.strangers.ledger.forget(session.address)
+        self.unanswered.answered(session.address)
         if self.sessions.add(session, now) is not None:
             self.dropped["sessions_evicted"] += 1
         self.done["opened"] += 1
@@ -426,6 +453,8 @@ class SessionKeeper:
         if dial is None or dial.hello.initiator_id != retry.initiator_id or dial.session is not None:
             self.dropped["unasked"] += 1
             return
+        self.unanswered.answered(address)
+        dial.is_once = False
         if dial.hello.cookie == retry.cookie:
             return  # a late answer to a repeated HELLO: nothing new
         if dial.cookies == COOKIES_MAX:
@@ -468,7 +497,7 @@ class SessionKeeper:
             is_initiator=True,
             now=now,
         )
-        dial.session = session
+        dial.session, dial.is_once = session, False
         dial.finish = pack_finish(sign_finish(self._key, agreement.transcript), self._record())
         self._open_session(session, ok.seen, now)
         dial.tries = 0  # FINISH, until the responder has been heard

@@ -12,15 +12,18 @@ therefore no news until the stranger has spoken:
 Nobody has to be believed for that, so a newcomer with an empty table, and two rings that meet, need no member that both
 sides trust.  The price is one handshake for each pair of members in their life at an address.
 
-A ring must not be a weapon: of one place (a prefix, where the charter counts by it) so many wait or
-were silent in the last minute and no more, each is asked once in ten minutes, and at most 32 are asked at a time.
+A ring must not be a weapon: what leaves for addresses that never answered is bounded in the link (`unanswered.py`).
+What it refuses looks like silence here.  So we ask for less than it lets through, and an honest newcomer whose turn has
+come is really asked: of one place (a prefix, where the charter counts by it) so many wait or were silent in the last
+minute and no more, few of these are asked at a time, and each once in ten minutes.
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
+from dht.core.dials import RETRIES_S
 from dht.core.host import MachineHost
 from dht.core.ids import PeerKey
 from dht.core.membership import MemberTable
@@ -31,12 +34,16 @@ from dht.core.round_trips import TIMEOUT_MAX_S
 from dht.core.rules import TRIES
 
 WAITING_MAX: Final = 1_024
-OF_A_PLACE_MAX: Final = 16
-"""That wait, of a place: four full peers are far fewer."""
+OF_A_PLACE_MAX: Final = 12
+"""That wait, of a place: four full peers are far fewer.  The link lets 16 datagrams through, some for helpers' asks."""
+ASKED_OF_A_PLACE_MAX: Final = 6
+"""At a time; the link has 8 handshakes open to a network."""
 PLACE_AGAIN_S: Final = 60.0
 """For so long one that stayed silent counts against its place."""
-ASKED_MAX: Final = 32
-"""At a time: with 100 ms there and back, a table of 1,000 is proven in seconds."""
+ASKED_MAX: Final = 24
+"""At a time; the link has 32 open.  With 100 ms there and back, a table of 1,000 is proven in seconds."""
+ASKED_S: Final = sum(RETRIES_S)
+"""As long as the link keeps the handshake open: the next one is asked when there is room for it."""
 SILENT_S: Final = 600.0
 REMEMBERED_MAX: Final = 8_192
 HELPERS: Final = 3
@@ -47,9 +54,17 @@ HELPED_MAX: Final = 4
 Hear = Callable[[SignedRecord, float, bool], object]
 
 
+class _Waiting(NamedTuple):
+    signed: SignedRecord
+    is_rumour: bool
+    place: bytes
+    """In which it was counted; empty: in none."""
+
+
 class Newcomers:
     __slots__ = (
         "_asked",
+        "_asked_of",
         "_hear",
         "_helped",
         "_host",
@@ -65,12 +80,13 @@ class Newcomers:
         self._host = host
         self._table = table
         self._hear = hear
-        self.waiting: OrderedDict[PeerKey, tuple[SignedRecord, bool]] = OrderedDict()
+        self.waiting: OrderedDict[PeerKey, _Waiting] = OrderedDict()
         self._of_place: Counter[bytes] = Counter()  # of those that wait
         self._proven: OrderedDict[tuple[PeerKey, bytes], None] = OrderedDict()  # key and host
         # Key and incarnation -> until when, and the host at which nobody answered.
         self._silent: OrderedDict[tuple[PeerKey, int], tuple[float, bytes]] = OrderedDict()
         self._asked: set[PeerKey] = set()
+        self._asked_of: Counter[bytes] = Counter()
         self._helped = 0
 
     # --- questions
@@ -89,14 +105,17 @@ class Newcomers:
         if self._is_proven(signed):
             return False
         peer, place = signed.peer, self._place_of(signed)
-        if peer in self.waiting:
-            if self.waiting[peer][0].record.incarnation < signed.record.incarnation:
-                self.waiting[peer] = signed, is_rumour or self.waiting[peer][1]
+        waiting = self.waiting.get(peer)
+        if waiting is not None:
+            # One at another address has to come again: this one is being asked where it was, and counted there.
+            before, after = waiting.signed.record, signed.record
+            if before.incarnation < after.incarnation and before.addresses[0] == after.addresses[0]:
+                self.waiting[peer] = _Waiting(signed, is_rumour or waiting.is_rumour, waiting.place)
             return True
         if len(self.waiting) >= WAITING_MAX or (place and self._of_place[place] >= OF_A_PLACE_MAX):
             self._host.counts["newcomers refused"] += 1
             return True
-        self.waiting[peer] = signed, is_rumour
+        self.waiting[peer] = _Waiting(signed, is_rumour, place)
         self._of_place[place] += 1
         self._ask_more(now)
         return True
@@ -124,7 +143,7 @@ class Newcomers:
         """Its session proves key and host."""
         self.prove(sender.peer, sender.address.host)
         waiting = self.waiting.get(sender.peer)
-        if waiting is not None and self._is_proven(waiting[0]):
+        if waiting is not None and self._is_proven(waiting.signed):
             self._end(sender.peer, now)
 
     def prove(self, peer: PeerKey, host: bytes) -> None:
@@ -137,14 +156,16 @@ class Newcomers:
             self._proven.popitem(last=False)
 
     def _ask_more(self, now: float) -> None:
-        for peer in self.waiting:
+        for peer, (signed, _, place) in self.waiting.items():
             if len(self._asked) >= ASKED_MAX:
                 return
-            if peer not in self._asked:
+            if peer not in self._asked and not (place and self._asked_of[place] >= ASKED_OF_A_PLACE_MAX):
                 self._asked.add(peer)
-                contact = first_contact_of(self.waiting[peer][0].record, self._host.rules.id_check)
+                self._asked_of[place] += 1
+                contact = first_contact_of(signed.record, self._host.rules.id_check)
                 asked = partial(self._answered, contact)
-                self._host.ask(contact, Ping(id=self._host.new_id()), asked, now, is_favour=True)
+                ping = Ping(id=self._host.new_id())
+                self._host.ask(contact, ping, asked, now, timeout_s=ASKED_S / TRIES, is_favour=True)
 
     def _answered(self, contact: Contact, reply: Reply | None, now: float) -> None:
         if contact.peer not in self.waiting:
@@ -192,9 +213,12 @@ class Newcomers:
         """It is proven, or refused for a while."""
         if peer not in self.waiting:
             return
-        signed, is_rumour = self.waiting.pop(peer)
-        place = self._place_of(signed)
-        self._asked.discard(peer)
+        signed, is_rumour, place = self.waiting.pop(peer)
+        if peer in self._asked:
+            self._asked.remove(peer)
+            self._asked_of[place] -= 1
+            if not self._asked_of[place]:
+                del self._asked_of[place]
         if self._is_proven(signed):
             self._release(place, now)
             self._hear(signed, now, is_rumour)

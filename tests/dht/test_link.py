@@ -38,6 +38,11 @@ def pair(world: LinkWorld) -> LinkWorld:
     return world
 
 
+def dial_chosen(world: LinkWorld, target: Address = B) -> None:
+    """As to the contact that an operator names: HELLO is repeated.  A stranger's word would get one a minute."""
+    assert world.links[A].dial(target, None, world.now, is_chosen=True)
+
+
 def talk(world: LinkWorld, payload: bytes, source: Address = A, target: Address = B) -> None:
     assert world.links[source].send(payload, target, None, world.now)
     world.settle()
@@ -76,6 +81,7 @@ def test_nothing_beyond_the_greeting_is_readable_on_the_wire() -> None:
 @pytest.mark.parametrize("lost", range(7))
 def test_the_loss_of_any_one_frame_is_repaired(lost: int) -> None:
     world = pair(LinkWorld(lambda data, _s, _t, index: [] if index == lost else [data]))
+    dial_chosen(world)
     talk(world, b"first")
     if lost == 5:  # the payload itself: repeating requests is for those who ask
         assert world.payloads(B) == []
@@ -100,6 +106,7 @@ def test_a_handshake_through_a_wire_that_loses_doubles_and_holds_back_frames_end
         return [data] * chance.choice((0, 1, 1, 1, 2))
 
     world = pair(LinkWorld(bad_wire))
+    dial_chosen(world)
     for _ in range(20):
         world.links[A].send(b"again", B, None, world.now)
         world.settle(3)
@@ -110,6 +117,7 @@ def test_a_handshake_through_a_wire_that_loses_doubles_and_holds_back_frames_end
 def test_a_silent_address_is_given_up_after_four_hellos() -> None:
     world = LinkWorld()
     world.add("anna", A)
+    dial_chosen(world)
     talk(world, b"anybody?")
     assert world.kinds() == [1, 1, 1, 1]
     assert world.events[A] == [DialFailed(address=B, public_key=None, reason="silence", lost=1)]
@@ -151,6 +159,7 @@ def test_a_foreign_network_is_dropped_first_and_counted() -> None:
     world = LinkWorld()
     world.add("anna", A)
     world.add("bert", B, network=bytes(8))
+    dial_chosen(world)
     talk(world, b"hello")
     assert world.links[B].dropped == {"foreign": 4}
     assert world.kinds() == [1, 1, 1, 1]
@@ -183,6 +192,7 @@ def test_a_peer_does_not_shake_hands_with_itself() -> None:
     world = LinkWorld()
     world.add("anna", A)
     world.add("anna", B)
+    dial_chosen(world)
     talk(world, b"me?")
     assert world.links[B].dropped["self"] == 4
 
@@ -402,7 +412,7 @@ def test_payloads_and_dials_have_bounds() -> None:
         link.send(b"hello", B, None, world.now)
     assert link.dropped == {"too_large": 1, "dial_queue": 5}
     for n in range(DIALS_MAX + 5):
-        link.dial(("203.0.113.1", n + 1), None, world.now)
+        link.dial(("203.0.113.1", n + 1), None, world.now, is_chosen=True)
     assert link.dropped["dials"] == 6
     full = pair(LinkWorld())
     talk(full, b"first")

@@ -10,7 +10,14 @@ from msgspec.structs import replace
 from dht.core.effects import Send
 from dht.core.machine import RingMachine
 from dht.core.messages import Message, Ping, Pong, ProbeReply, ProbeRequest, Rumour
-from dht.core.newcomers import OF_A_PLACE_MAX, REMEMBERED_MAX, SILENT_S, WAITING_MAX, Newcomers
+from dht.core.newcomers import (
+    ASKED_OF_A_PLACE_MAX,
+    OF_A_PLACE_MAX,
+    REMEMBERED_MAX,
+    SILENT_S,
+    WAITING_MAX,
+    Newcomers,
+)
 from dht.core.places import PlaceRules
 from dht.core.records import LEAF, Address, Contact, PeerRecord, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
@@ -169,6 +176,41 @@ def test_of_a_place_so_many_wait_and_no_more_while_others_come_in() -> None:
     assert len(tell(one, signed(20))) == 1
     pass_time(one, silence, NOW, 120)
     assert len(tell(one, at(180, (10, 200, 0, 80)), now=NOW + 120)) == 1, "their turn is over"
+
+
+def test_who_is_told_of_at_a_second_address_meanwhile_is_counted_where_it_was_first() -> None:
+    """Otherwise each such key takes a turn away from one place for good, and gives another one more."""
+    one = member(known=0)
+    for number in range(OF_A_PLACE_MAX):
+        tell(one, at(100 + number, (10, 200, 0, number)))
+        tell(one, at(100 + number, (10, 201, 0, number), incarnation=9))
+    pass_time(one, silence, NOW, 120)
+    newcomers = one._gossip.newcomers
+    assert newcomers.waiting == {}
+    assert not newcomers._of_place
+    assert not newcomers._asked_of
+    assert len(tell(one, at(180, (10, 200, 0, 80)), now=NOW + 120)) == 1
+
+
+def test_a_stranger_that_answers_where_it_was_asked_counts_there_whatever_newer_address_is_told_meanwhile() -> (
+    None
+):
+    one = member(rules=replace_rules("peer"))
+    (asked,) = tell(one, signed(20))
+    tell(one, at(20, (10, 200, 0, 1), incarnation=9))
+    pass_time(one, lambda to, message: Pong(id=message.id) if to == asked else None, NOW, 5)
+    assert is_known(one, 20)
+    assert [to.address.host for to in tell(one, at(20, (10, 200, 0, 1), incarnation=9), now=NOW + 5)] == [
+        bytes((10, 200, 0, 1))
+    ], "told of again it is asked there"
+
+
+def test_of_a_place_few_are_asked_at_a_time_and_all_of_them_in_the_end() -> None:
+    one = member(known=0)
+    asked = [to for number in range(40) for to in tell(one, at(100 + number, (10, 200, 0, number)))]
+    assert len(asked) == ASKED_OF_A_PLACE_MAX
+    later = [message for message in pass_time(one, silence, NOW, 60) if isinstance(message, Ping)]
+    assert len({message.id for message in later}) == OF_A_PLACE_MAX
 
 
 def test_what_is_remembered_of_strangers_is_bounded() -> None:

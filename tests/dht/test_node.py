@@ -1,7 +1,7 @@
 """Nodes on real loopback sockets, their clocks virtual: what a peer does in its ring, in milliseconds."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal
@@ -367,6 +367,43 @@ async def test_the_dead_among_the_contacts_do_not_hold_up_a_join() -> None:
         finally:
             silent.close()
         await until_ideal([anna, bert, carl])
+
+
+STRANGERS = Ways(places=PlaceRules())
+"""No laboratory: what others name is dialled rarely, and all are in one network."""
+
+
+async def test_strangers_behind_one_address_join_among_dead_contacts_and_two_rings_of_them_merge() -> None:
+    dead = [Address(host=LOCALHOST, port=free_port()) for _ in range(20)]
+    async with (
+        opened("anna", STRANGERS) as anna,
+        opened("bert", STRANGERS) as bert,
+        opened("carl", STRANGERS) as carl,
+        opened("dora", STRANGERS) as dora,
+    ):
+        assert not await anna.node.join(dead[:8])
+        assert await bert.node.join([*dead[8:15], anna.address])
+        assert not await carl.node.join(dead[15:])
+        assert await dora.node.join([carl.address])
+        await until(lambda: is_ideal([anna, bert]) and is_ideal([carl, dora]), 60)
+        assert anna.node.record is not None
+        assert dora.node.show_record(anna.node.record)  # as the rendezvous does
+        await until_ideal([anna, bert, carl, dora])
+
+
+async def test_sixteen_strangers_of_one_network_form_a_ring_as_fast_as_a_laboratory() -> None:
+    took = []
+    for ways in (Ways(), STRANGERS):
+        async with AsyncExitStack() as stack:
+            peers = [await stack.enter_async_context(opened(f"peer {n}", ways)) for n in range(16)]
+            begun = anyio.current_time()
+            assert not await peers[0].node.join([])
+            async with anyio.create_task_group() as tasks:
+                for peer in peers[1:]:
+                    tasks.start_soon(peer.node.join, [peers[0].address])
+            await until_ideal(peers)
+            took.append(anyio.current_time() - begun)
+    assert took[1] <= took[0] + 20, took
 
 
 async def test_a_restart_goes_on_from_the_last_incarnation_where_the_clock_was_set_back() -> None:

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Protocol
 
 from dht.core.ids import PeerKey
-from dht.core.records import SignedRecord, record_fault
+from dht.core.records import Address, SignedRecord, record_fault
 from dht.core.rules import RingRules
 from dht.endpoint import packed_address
 from dht.identity import Verifier
@@ -36,6 +36,12 @@ class RingTable(Protocol):
     @property
     def record(self) -> SignedRecord | None: ...
     def knows(self, peer: PeerKey) -> bool: ...
+
+
+class AskingRing(RingTable, Protocol):
+    async def answers(self, address: Address) -> bool:
+        """Does a peer answer datagrams there?"""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

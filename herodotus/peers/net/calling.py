@@ -6,7 +6,7 @@ dead is silently replaced once: calls may be repeated. A call to ourselves goes 
 """
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -15,6 +15,7 @@ import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht import Contact
+from dht.core.records import Address
 from dht.endpoint import socket_address
 from herodotus.core.status import CallsStatus
 from herodotus.peers.calls import (
@@ -66,6 +67,9 @@ class CallingParts:
     urgent: Collection[str] = ()
     """Services whose calls never wait behind others."""
     on_proven: Callable[[bytes], None] = lambda key: None
+    answers: Callable[[Address], Awaitable[bool]] | None = None
+    """Does the ring's port there answer datagrams?  Where it does not, no stream is opened: the address may be a
+    stranger's word, and a connection costs its owner more than a datagram.  None: nobody knows, as in a test."""
 
 
 @dataclass(slots=True)
@@ -219,6 +223,9 @@ class TlsCalls:
         await self.make_room()
         host, port = socket_address(place.host, place.port)
         with anyio.fail_after(CONNECT_S), _call_errors():
+            answers = self._parts.answers
+            if answers is not None and not await answers(Address(host=place.host, port=place.port)):
+                raise PeerUnreachableError("it never answered a datagram")
             try:
                 connection = FrameConnection(await self._parts.dial(host, port))
             except OSError as error:

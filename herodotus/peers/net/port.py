@@ -17,7 +17,7 @@ from herodotus.core.admission import AdmissionLimits
 from herodotus.core.settings.sections import CallsSettings
 from herodotus.core.status import CallsStatus
 from herodotus.peers.calls import Services
-from herodotus.peers.net.acquaintance import RingAcquaintance, RingTable
+from herodotus.peers.net.acquaintance import AskingRing, RingAcquaintance, RingTable
 from herodotus.peers.net.answering import Answering, AnsweringParts, open_answering
 from herodotus.peers.net.calling import CallingParts, TlsCalls, open_calling
 from herodotus.peers.net.line import Dial, Port
@@ -47,7 +47,7 @@ class CallPort:
         """Opened by `calling`."""
 
     @asynccontextmanager
-    async def calling(self, ring: RingTable) -> AsyncIterator[TlsCalls]:
+    async def calling(self, ring: AskingRing) -> AsyncIterator[TlsCalls]:
         parts = self._parts
         calling = CallingParts(
             key=parts.key,
@@ -56,6 +56,7 @@ class CallPort:
             acquaintance=self._acquaintance(ring),
             urgent=parts.urgent,
             on_proven=parts.on_proven,
+            answers=ring.answers,
         )
         async with open_calling(calling) as self.calls:
             yield self.calls

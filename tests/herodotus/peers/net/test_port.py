@@ -1,5 +1,6 @@
 """Do peers of one ring call each other at the contacts that the ring gives, and whom does the ring vouch for?"""
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from dht.core.ids import key_of
+from dht.core.places import BY_PEER, PlaceRules
 from dht.core.records import Address, Contact, PeerRecord, SignedRecord
 from dht.errors import NoAnswerError
 from dht.identity import Verifier, peer_key, rotation_record, sign_record
@@ -18,7 +20,7 @@ from dht.wire import encode_record
 from herodotus.core.admission import CallerStanding
 from herodotus.core.settings.sections import CallsSettings
 from herodotus.machine import Machine
-from herodotus.peers.calls import Calls, RefusedError, Services
+from herodotus.peers.calls import Calls, PeerUnreachableError, RefusedError, Services
 from herodotus.peers.net.acquaintance import RingAcquaintance
 from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.peers.net.tls_line import claim_tcp
@@ -43,7 +45,7 @@ class Caller:
 
 
 @asynccontextmanager
-async def calling_peer(name: str) -> AsyncIterator[Caller]:
+async def calling_peer(name: str, places: PlaceRules = BY_PEER) -> AsyncIterator[Caller]:
     async def say_name(_peer: bytes, body: bytes) -> bytes:
         return name.encode() + body
 
@@ -60,7 +62,7 @@ async def calling_peer(name: str) -> AsyncIterator[Caller]:
     port = CallPort(parts)
     services = Services(calls={"name": say_name})
     async with (
-        opened(name, Ways(port=claimed.number)) as peer,
+        opened(name, Ways(port=claimed.number, places=places)) as peer,
         port.calling(peer.node) as calls,
         port.answering(peer.node, claimed, services),
     ):
@@ -95,6 +97,22 @@ async def test_somebody_outside_the_ring_is_a_newcomer_by_its_record() -> None:
         await anna.peer.node.join([])
         await bert.peer.node.join([])  # a ring of its own
         assert await bert.calls.call(anna.peer.node.me, "name", b"") == b"anna"
+
+
+async def test_no_stream_is_opened_to_an_address_that_never_answered_a_datagram() -> None:
+    """Any member can say that another one is there: the ring must not connect to whom somebody names."""
+    with socket.create_server(("127.0.0.1", 0)) as victim:
+        victim.setblocking(False)
+        port = victim.getsockname()[1]
+        async with calling_peer("anna", PlaceRules()) as anna:
+            await anna.peer.node.join([])
+            me = anna.peer.node.me
+            there = Address(host=me.address.host, port=port)
+            named = Contact.at(peer_key(key_from("nobody")), there, 0, 0, "off")
+            with pytest.raises(PeerUnreachableError):
+                await anna.calls.call(named, "name", b"")
+            with pytest.raises(BlockingIOError):
+                victim.accept()
 
 
 class Table:
