@@ -258,6 +258,31 @@ async def test_holders_are_followed_by_places_that_were_watched_for_long(
     assert ours.seen == (0 if is_hidden else 1)
 
 
+async def test_who_wants_to_be_asked_is_asked_whoever_followed(tmp_path: Path) -> None:
+    net = Net(tmp_path, pages=1)
+    holders = [await net.add() for _ in range(5)]
+    issuers = tuple(desk.me.hex() for desk in holders)
+    ours = await net.add(others=1_100, follow="ask", issuers=issuers)
+    for desk in holders:
+        await desk.remove(f"http://{HOST}/0", kind="url")
+    await net.rounds()
+    assert (ours.seen, ours.board.status().open) == (1, 5)
+
+
+async def test_what_the_operator_shows_again_by_its_name_is_not_followed_again(tmp_path: Path) -> None:
+    net = Net(tmp_path, pages=1)
+    issuer = await net.add()
+    ours = await net.add(others=1_100, follow="issuers", issuers=(issuer.me.hex(),))
+    await issuer.remove(f"http://{HOST}/0", kind="url")
+    await net.rounds()
+    assert ours.seen == 0
+    again = Remove(subjects=(("url", subject_of("url", f"http://{HOST}/0").name),), is_forgotten=True)
+    await perform(ours.store, again, lambda _: None, ours.state)
+    assert ours.seen == 1
+    await net.rounds(30)
+    assert ours.seen == 1, "also a day later, when there is room for another removal"
+
+
 @pytest.mark.parametrize("how", ["one place", "young"])
 async def test_keys_of_one_place_or_met_lately_are_not_followed(tmp_path: Path, how: str) -> None:
     net = Net(tmp_path, pages=1)
