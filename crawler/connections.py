@@ -1,7 +1,7 @@
 """How does a request reach an origin and its answer come back? Connections, kept for the next request.
 
-A connection carries one exchange at a time. It is opened to an address that the resolver allows, and the guard
-looks once more at the very address of each socket.
+A connection carries one exchange at a time. It is opened to the one address that the lease covers, or without a lease
+to one that the resolver allows, and the guard looks once more at the very address of each socket.
 One timer at a time bounds the head and then the body; a body that grows large
 stops being read, and its timer runs no further, until there is a place for it. What an idle connection says
 unasked ends it. It knows bytes and where answers end (`crawler.core.answers`), not captures.
@@ -9,6 +9,7 @@ unasked ends it. It knows bytes and where answers end (`crawler.core.answers`), 
 
 import asyncio
 import hashlib
+import math
 import socket
 import ssl
 from collections import deque
@@ -203,16 +204,26 @@ class Pool:
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def take(self, endpoint: OriginEndpoint) -> OriginConnection | None:
+    def take(self, endpoint: OriginEndpoint, address: str | None = None) -> OriginConnection | None:
+        """One to that address, if it matters; those met on the way that lead elsewhere end."""
         kept = self._idle.get(endpoint)
         while kept:
             connection = kept.pop()
             self._count -= 1
             if not kept:
                 del self._idle[endpoint]
-            if connection.is_open and not connection.transport.is_closing():
+            if not connection.is_open or connection.transport.is_closing():
+                continue
+            if address is None or connection.peer == address:
                 return connection
+            connection.abort()
         return None
+
+    def leave(self, address: str, *, but: int) -> None:
+        """End the idle connections to it, of all its hosts, but the youngest so many."""
+        there = [one for kept in self._idle.values() for one in kept if one.peer == address and one.is_open]
+        for one in sorted(there, key=lambda one: one.idle_since)[: max(0, len(there) - but)]:
+            one.abort()
 
     def give(
         self, endpoint: OriginEndpoint, connection: OriginConnection, loop: asyncio.AbstractEventLoop
@@ -264,12 +275,17 @@ class Opener:
         self._lenient = lenient_context()
 
     async def open(
-        self, endpoint: OriginEndpoint, addresses: list[str], loop: asyncio.AbstractEventLoop
+        self,
+        endpoint: OriginEndpoint,
+        addresses: list[str],
+        loop: asyncio.AbstractEventLoop,
+        *,
+        within_s: float = math.inf,
     ) -> OriginConnection:
         """Raises OSError (ssl.SSLCertVerificationError among them) or TimeoutError."""
         if not is_web_port(endpoint.port):
             raise ForbiddenSocketError(f"port {endpoint.port} is not one of the web's")
-        async with asyncio.timeout(self._connect_timeout_s):
+        async with asyncio.timeout(min(self._connect_timeout_s, within_s)):
             infos = [_address_info(address, endpoint.port) for address in addresses]
             found = await aiohappyeyeballs.start_connection(
                 infos,

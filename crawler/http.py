@@ -8,7 +8,9 @@ targets and the limits are those of `crawler.connections`.
 """
 
 import asyncio
+import math
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,15 +35,16 @@ from crawler.core.errors import (
     FetchError,
     ForbiddenAddressError,
     MalformedResponseError,
+    OtherAddressError,
     TooSlowError,
     UnreachableError,
     UnresolvableError,
 )
-from crawler.core.politeness import Wait
+from crawler.core.politeness import Stay, Wait
 from crawler.core.urls import STANDARD, UrlRules
 from crawler.names import TooManyLookupsError
 from crawler.ports import BodyPlace, BodyRooms, FetchRequest, Skipped
-from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve
+from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve, plain
 
 IDLE_CONNECTIONS_MAX = 256
 """Kept for hosts that rest between two requests: a new TLS connection costs ten times a fetch."""
@@ -49,6 +52,8 @@ UNKEPT_MAX = 4_096
 BAD_CERTIFICATES_MAX = 10_000
 DNS_AGAIN_S = 2.0
 """Until a host whose name is being looked up has its next turn."""
+ONE_OF_SEVERAL_S = 4.0
+"""For a connection to an address, when the name has others: two packets that were lost on the way."""
 _TRUNCATIONS = {
     "length": Truncation.LENGTH,
     "time": Truncation.TIME,
@@ -69,6 +74,9 @@ class FetchSettings:
     """A body that takes longer is cut, so that a drip of bytes holds a connection for a minute at most."""
     body_bytes_max: int = 32 * 2**20
     keepalive_s: float = 20.0
+    connections_per_address: int = 2
+    """Before a connection is opened for a lease, others that wait for a next request at its address end, beyond so many
+    with those that carry one."""
     dns_ttl_s: float = 300.0
     dns_patience_s: float = 1.0
     """A connection does not wait longer for a name; its host has another turn when DNS has answered."""
@@ -112,6 +120,7 @@ class HttpFetcher:
             f"\r\nUser-Agent: {settings.user_agent}\r\nAccept: {settings.accept}\r\n"
             "Accept-Encoding: gzip, deflate, br, zstd\r\n"
         )
+        self._busy_at: Counter[str] = Counter()
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -131,7 +140,7 @@ class HttpFetcher:
 
     async def address_of(self, host: str) -> str | Wait:
         if _is_literal(host):
-            return host.strip("[]")
+            return plain(host.strip("[]"))
         try:
             async with asyncio.timeout(self._settings.dns_patience_s):
                 return (await self._resolver.addresses(host))[0]
@@ -170,13 +179,18 @@ class HttpFetcher:
         async with self._places:
             started_at = self._wall_clock()
             start = self._loop.time()
+            there = request.address or ""
+            self._busy_at[there] += 1
             try:
-                connection, outcome, reader = await self._ask(endpoint, written, reader, limits)
+                connection, outcome, reader = await self._ask(endpoint, request, written, reader, limits)
             except ssl.SSLCertVerificationError:
                 raise
             except (OSError, BadAnswerError, ValueError) as error:
                 raise _as_fetch_error(request.url, error) from error
             finally:
+                self._busy_at[there] -= 1
+                if not self._busy_at[there]:
+                    del self._busy_at[there]
                 if place is not request.place:
                     place.leave()
             duration_s = self._loop.time() - start
@@ -207,12 +221,17 @@ class HttpFetcher:
         )
 
     async def _ask(
-        self, endpoint: OriginEndpoint, written: bytes, reader: AnswerReader, limits: Limits
+        self,
+        endpoint: OriginEndpoint,
+        request: FetchRequest,
+        written: bytes,
+        reader: AnswerReader,
+        limits: Limits,
     ) -> tuple[OriginConnection, str, AnswerReader]:
         """On a kept connection if there is one. Such a one may have ended as we wrote: then a new one is asked. As the
         server may have read the request all the same, and so sees two at once, that is to happen to it once only.
         """
-        kept = self._pool.take(endpoint)
+        kept = self._pool.take(endpoint, request.address)
         if kept is not None:
             try:
                 outcome = await kept.ask(written, reader, limits)
@@ -222,20 +241,45 @@ class HttpFetcher:
                 reader = AnswerReader()
                 self._unkept[endpoint] = None
             else:
-                self._keep(endpoint, kept)
+                self._keep(endpoint, kept, request.stay)
                 return kept, outcome, reader
-        fresh = await self._opener.open(endpoint, await self._addresses(endpoint.host), self._loop)
+        fresh = await self._connect(endpoint, request.address)
         outcome = await fresh.ask(written, reader, limits)
-        self._keep(endpoint, fresh)
+        self._keep(endpoint, fresh, request.stay)
         return fresh, outcome, reader
 
-    def _keep(self, endpoint: OriginEndpoint, connection: OriginConnection) -> None:
+    async def _connect(self, endpoint: OriginEndpoint, address: str | None) -> OriginConnection:
+        """To the address of the lease and no other, whatever DNS says by now."""
+        host = endpoint.host
+        known = [] if address else await self._addresses(host)
+        if address is None:
+            return await self._opener.open(endpoint, known, self._loop)
+        if not address:
+            raise _UnresolvedError(f"{host} led nowhere when permission was asked for")
+        # The cap of an address is for what is open there, and not only for what is being answered.
+        self._pool.leave(address, but=self._settings.connections_per_address - self._busy_at[address])
+        within_s = ONE_OF_SEVERAL_S if self._resolver.has_others(host, address) else math.inf
+        try:
+            fresh = await self._opener.open(endpoint, [address], self._loop, within_s=within_s)
+        except (ssl.SSLError, ForbiddenSocketError):
+            raise
+        except OSError as error:  # a TimeoutError is one
+            self._resolver.note(host, address, is_reached=False)
+            if self._resolver.has_others(host, address):
+                raise _OneOfSeveralError(f"{address} took no connection") from error
+            raise
+        self._resolver.note(host, address, is_reached=True)
+        return fresh
+
+    def _keep(self, endpoint: OriginEndpoint, connection: OriginConnection, stay: Stay | None) -> None:
         if not connection.is_open:
             return
         if endpoint in self._unkept or not self._is_open:  # closed meanwhile: nobody would end it
             connection.abort()
-        else:
-            self._pool.give(endpoint, connection, self._loop)
+            return
+        self._pool.give(endpoint, connection, self._loop)
+        if stay is not None:
+            stay.keep(connection.abort)
 
     async def _addresses(self, host: str) -> list[str]:
         if _is_literal(host):
@@ -261,6 +305,10 @@ class HttpFetcher:
 
 class _UnresolvedError(OSError):
     """No address for the name."""
+
+
+class _OneOfSeveralError(OSError):
+    """No connection to this one."""
 
 
 def _wanting(request: FetchRequest) -> Callable[[AnswerReader], bool]:
@@ -322,6 +370,8 @@ def _as_fetch_error(url: str, error: Exception) -> FetchError:
         return ForbiddenAddressError(url, reason)
     if isinstance(error, _UnresolvedError):
         return UnresolvableError(url, reason)
+    if isinstance(error, _OneOfSeveralError):
+        return OtherAddressError(url, reason)
     if isinstance(error, TimeoutError):
         return TooSlowError(url, "no answer within the deadline")
     if isinstance(error, (BadAnswerError, ValueError)) and not isinstance(error, OSError):

@@ -13,7 +13,7 @@ import anyio
 
 from crawler.core.capture import Capture, PayloadDigest
 from crawler.core.link import Link
-from crawler.core.politeness import Lease, OriginReport, Wait
+from crawler.core.politeness import Lease, OriginReport, Stay, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
 
@@ -100,6 +100,10 @@ class FetchRequest:
     """A tighter limit than the fetcher's own."""
     place: BodyPlace | None = None
     """The asker's, who leaves it when the body is stored. Without one the fetcher has its own until it returns."""
+    address: str | None = None
+    """The lease's: no other is connected to, wherever the name leads by now. None: wherever it leads."""
+    stay: Stay | None = None
+    """There: no connection is kept for longer. None: as long as the fetcher likes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

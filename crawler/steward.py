@@ -75,7 +75,7 @@ class LocalSteward:
                 return lease
             report = _NOT_ASKED
             try:
-                search, report = await self._ask(search)
+                search, report = await self._ask(search, lease)
                 if search.rules is not None:  # now, so that the rest after this request keeps a crawl-delay
                     self.core.set_rules(origin, search.rules, self._now())
             finally:
@@ -86,14 +86,14 @@ class LocalSteward:
                 return Wait(until=until, reason="robots.txt is asked for again")
         return search.rules
 
-    async def _ask(self, search: _Search) -> tuple[_Search, OriginReport]:
+    async def _ask(self, search: _Search, lease: Lease) -> tuple[_Search, OriginReport]:
         """One request further."""
         if self._opted_out.covers(host_of(search.url)):
             rules = replace(DISALLOW_ALL, problem="robots.txt is at a host that is not visited")
             return replace(search, rules=rules), _NOT_ASKED
         start = self._now()
         try:
-            found, body = await self._get(search.url)
+            found, body = await self._get(search.url, lease)
         except FetchError as error:
             is_final = search.has_failed or isinstance(error, ForbiddenAddressError)
             closed = replace(DISALLOW_ALL, problem=f"robots.txt could not be fetched: {error.reason}")
@@ -120,10 +120,12 @@ class LocalSteward:
             return replace(DISALLOW_ALL, problem="robots.txt was answered with 304 to a first request")
         return rules_of_answer(200 if is_known else found.status, body.content, self._product_token)
 
-    async def _get(self, url: str) -> tuple[Capture, Decoded]:
+    async def _get(self, url: str, lease: Lease) -> tuple[Capture, Decoded]:
         """The answer, with the body that it stands for: a 304 stands for the archived one's."""
         last = None if self._sink is None else await self._sink.find(url, 0.0)
-        request = FetchRequest(url=url, body_bytes_max=CAPTURED_BYTES_MAX)
+        request = FetchRequest(
+            url=url, body_bytes_max=CAPTURED_BYTES_MAX, address=lease.address, stay=lease.stay
+        )
         if last is not None and last.status == 200 and last.truncated is None:
             etag, modified = last.header("ETag") or "", last.header("Last-Modified") or ""
             request = replace(request, etag=etag, last_modified=modified, digest=last.sha256)

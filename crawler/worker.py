@@ -14,7 +14,7 @@ import anyio
 
 from crawler.clocks import loop_clock
 from crawler.core.capture import PACKED_TYPES, Capture, PayloadDigest, is_packed_xml
-from crawler.core.errors import FetchError
+from crawler.core.errors import FetchError, OtherAddressError
 from crawler.core.link import DueEntry, Link
 from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.recrawl import Known, Recrawl
@@ -343,24 +343,30 @@ class Crawler:
         report = OriginReport(status=None, duration_s=0.0)
         found: Capture | Skipped | FetchError | None = None
         try:
-            found = await self._fetcher.fetch(self._request(entry.known, place))
+            found = await self._fetcher.fetch(self._request(entry.known, lease, place))
             report = report_of(found, self._wall_clock())
+        except OtherAddressError:
+            report = OriginReport(status=None, duration_s=self._now() - start, fetches=0)
         except FetchError as error:
             found = error
             report = OriginReport(status=None, duration_s=self._now() - start)
         finally:
-            if found is None:  # cancelled
+            if found is None:  # cancelled, or its host is asked at another address first
                 self._frontier.release(entry)
             again_at = await self._steward.give_back(lease, report)
+        if found is None:
+            self._started -= 1
+            return again_at
         entry.rests_until = self._wall_clock() + max(0.0, again_at - self._now())
-        assert found is not None
         await self._outcomes.visited(entry, found)
         return again_at
 
-    def _request(self, known: Known, place: BodyPlace) -> FetchRequest:
+    def _request(self, known: Known, lease: Lease, place: BodyPlace) -> FetchRequest:
         is_conditional = bool(known.digest) and known.visits % UNCONDITIONAL_EVERY != UNCONDITIONAL_EVERY - 1
         return FetchRequest(
             place=place,
+            address=lease.address,
+            stay=lease.stay,
             url=known.url,
             via=known.via or None,
             etag=known.etag if is_conditional else "",

@@ -21,7 +21,7 @@ from crawler.core.capture import (
     payload_digests,
     redirect_target,
 )
-from crawler.core.urls import STANDARD, target_of
+from crawler.core.urls import STANDARD, reached, target_of
 from crawler.ports import FetchRequest, Skipped
 from simnet.web import Oracle, Web, WebRequest
 from simnet.web.site import EPOCH_S, Response
@@ -50,6 +50,8 @@ class Site:
     address: str
     robots: str = ""
     answer_s: float = 0.2
+    leads: Callable[[int], str] | None = None
+    """Where its name leads, as DNS tells it to each peer; None: to its address."""
     trouble: Callable[[float], int] = lambda _now: 200
     """The status of every answer, by the time of the request."""
 
@@ -77,6 +79,7 @@ class Origins:
         self.sites: dict[str, Site] = {}
         self.most_open: Counter[str] = Counter()
         """Requests that an address had to answer at once, at most."""
+        self.at_address: dict[str, list[FetchStart]] = defaultdict(list)
         self._open: Counter[str] = Counter()
         self._delay_floor_s = delay_floor_s
         self._busy: dict[str, int] = {}
@@ -84,14 +87,19 @@ class Origins:
     def today(self) -> int:
         return int(anyio.current_time() // self.day_s)
 
-    async def answer(self, peer: int, url: str, headers: Mapping[str, str], day: int) -> Response:
+    async def answer(
+        self, peer: int, url: str, headers: Mapping[str, str], day: int, address: str
+    ) -> Response:
+        """At the address that the peer is connected to."""
         host = urlsplit(url).netloc
         start = FetchStart(anyio.current_time(), peer, url)
         self._judge(host, start)
         self.note(start)
         self.starts[host].append(start)
         self.visits[day][url].append(peer)
-        site, address = self.sites.get(host), self.address(host)
+        address = reached(address)
+        self.at_address[address].append(start)
+        site = self.sites.get(host)
         if site is not None:
             response = site.respond(target_of(url))
         else:
@@ -125,9 +133,11 @@ class Origins:
         if what:
             self.rude.append(Rudeness(start.at, f"peer {start.peer} asked for {start.url} {what}"))
 
-    def address(self, host: str) -> str:
-        if host in self.sites:
-            return self.sites[host].address
+    def address(self, host: str, peer: int) -> str:
+        """Where the name leads for a peer."""
+        site = self.sites.get(host)
+        if site is not None:
+            return site.leads(peer) if site.leads is not None else site.address
         place = self.oracle.place(f"http://{host}/")
         if place is None:
             return ""
@@ -158,7 +168,7 @@ class SimulatedFetcher:
 
     async def address_of(self, host: str) -> str:
         await anyio.lowlevel.checkpoint()
-        return self._origins.address(host)
+        return self._origins.address(host, self._peer)
 
     async def fetch(self, request: FetchRequest) -> Capture | Skipped:
         headers = {"user-agent": self._user_agent}
@@ -169,7 +179,10 @@ class SimulatedFetcher:
         started_at, start = self._wall_clock(), anyio.current_time()
         self._check_alive()
         day = int((started_at - EPOCH_S) // self._origins.day_s)
-        response = await self._origins.answer(self._peer, request.url, headers, day)
+        address = request.address
+        if address is None:
+            address = self._origins.address(urlsplit(request.url).netloc, self._peer)
+        response = await self._origins.answer(self._peer, request.url, headers, day, address)
         duration_s = anyio.current_time() - start
         mime = MediaType.of(response.header("Content-Type")).mime
         if response.status == 200 and request.accepts is not None and not request.accepts(mime):

@@ -8,6 +8,7 @@
         ├── ForbiddenAddressError   the name leads only to addresses, or to a port, that we never open (SSRF guard)
         ├── UnresolvableError       no address for the name
         ├── UnreachableError        no connection, or it broke before a whole head was there
+        │   └── OtherAddressError       no connection to this address, but the name has others
         ├── TooSlowError            no head within the deadline
         ├── RowsUnusableError       a folder of rows cannot be opened, or is damaged
         └── FrontierUnusableError   the frontier's files cannot be used
@@ -61,6 +62,10 @@ class UnresolvableError(FetchError, CrawlWorldError):
 
 class UnreachableError(FetchError, CrawlWorldError):
     """The connection could not be made, or broke before the whole head was there."""
+
+
+class OtherAddressError(UnreachableError):
+    """No connection to this address, but the name has others, for which the steward is asked first."""
 
 
 class TooSlowError(FetchError, CrawlWorldError):

@@ -15,13 +15,13 @@ only to within the call's duration, and takes the later beginning and the earlie
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Self
 
 from crawler.core.robots import RobotsRules
-from crawler.core.urls import Origin, canonical, host_of, is_below
+from crawler.core.urls import Origin, canonical, host_of, is_below, reached
 
 ORIGINS_MAX = 200_000
 """About 100 MB of states; above it those are forgotten that are at rest, which costs them nothing."""
@@ -57,6 +57,28 @@ class PolitenessPolicy:
         return max(rest_s, min(report.retry_after_s or 0.0, self.retry_after_max_s))
 
 
+class Stay:
+    """At an address, for as long as a window covers it: connections kept for a next request end with it."""
+
+    __slots__ = ("_at_end", "is_over")
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._at_end: dict[Callable[[], None], None] = {}
+
+    def keep(self, end: Callable[[], None]) -> None:
+        """Called at the end, or now if that was."""
+        if self.is_over:
+            end()
+        else:
+            self._at_end[end] = None
+
+    def end(self) -> None:
+        self.is_over = True
+        while self._at_end:
+            self._at_end.popitem()[0]()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """Permission for one fetch from `starts_at` on."""
@@ -65,6 +87,10 @@ class Lease:
     number: int
     starts_at: float
     expires_at: float
+    address: str | None = None
+    """The only one that the fetch may go to; "" when the name led nowhere. None: not said."""
+    stay: Stay | None = None
+    """There. None: connections are kept as the fetcher likes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +195,7 @@ class HostSteward:
             return Wait(until=until, reason="another lease is out")
         if now < state.next_start_at:
             return Wait(until=state.next_start_at, reason="backing off" if state.failures else "resting")
-        if address and self._busy_at[address] >= self._policy.per_address_concurrency:
+        if address and self._busy_at[reached(address)] >= self._policy.per_address_concurrency:
             return Wait(until=soon, reason="its address is busy")
         # The number tells a lease from the one before it: a peer that gives one back late must not end another's.
         self._leases_given += 1
@@ -178,9 +204,10 @@ class HostSteward:
             number=self._leases_given,
             starts_at=now,
             expires_at=now + self._policy.lease_s,
+            address=address,
         )
-        state.address = address
-        self._busy_at[address] += 1
+        state.address = reached(address)
+        self._busy_at[state.address] += 1
         return state.lease
 
     def give_back(self, lease: Lease, report: OriginReport, now: float) -> float:
@@ -369,6 +396,10 @@ class HeldWindow:
 
     def is_over(self, now: float) -> bool:
         return not self.left or now > self.ends_at or self.opens_at() > self.ends_at
+
+    def is_idle(self, now: float, patience_s: float) -> bool:
+        """It could have been used for so long, or it ended unused: nobody is to be connected under it."""
+        return now > self.ends_at or self.opens_at() + patience_s < now
 
     def start(self, now: float) -> None:
         assert self.left > 0, "asked `is_over` before"

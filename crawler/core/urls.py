@@ -282,6 +282,19 @@ def is_public(text: str) -> bool:
     return address.is_global and not address.is_multicast and not address.is_site_local
 
 
+@lru_cache(maxsize=4_096)
+def reached(address: str) -> str:
+    """Where a connection to an address ends, in the usual spelling: an IPv4 address that is embedded in an IPv6 one
+    counts as itself, however it is written. What is no address stays as it is.
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0].strip("[]"))
+    except ValueError:
+        return address
+    embedded = _embedded(found) if isinstance(found, ipaddress.IPv6Address) else None
+    return str(embedded or found)
+
+
 def is_literal(host: str) -> bool:
     """Whether a canonical URL's host is an address and no name."""
     try:

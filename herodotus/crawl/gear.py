@@ -231,6 +231,7 @@ async def open_gear(
         fetch = FetchSettings(
             user_agent=order.user_agent,
             connections=order.connections,
+            connections_per_address=order.politeness.per_address_concurrency,
             allow_private_addresses=order.allow_private_addresses,
         )
         async with world.fetcher(fetch, order.rules, wall_clock) as fetcher:
@@ -276,6 +277,7 @@ def lookout_of(order: CrawlOrder, world: WebWorld, *, wall_clock: Callable[[], f
     settings = FetchSettings(
         user_agent=order.user_agent,
         connections=LOOKOUT_CONNECTIONS,
+        connections_per_address=order.politeness.per_address_concurrency,
         allow_private_addresses=order.allow_private_addresses,
     )
     return world.fetcher(settings, order.rules, wall_clock)

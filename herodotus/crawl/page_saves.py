@@ -142,7 +142,7 @@ class HomeSaves:
             return lease
         report = OriginReport(status=None, duration_s=0.0, fetches=0)
         try:
-            found = await self._fetcher.fetch(self._request(url, last))
+            found = await self._fetcher.fetch(self._request(url, lease, last))
             report = report_of(found, self._wall_clock())
         except FetchError as error:
             report = OriginReport(status=None, duration_s=0.0)
@@ -177,11 +177,15 @@ class HomeSaves:
         address = await self._fetcher.address_of(host_of(f"{origin}/"))
         return address if isinstance(address, Wait) else await self._steward.lease(origin, address)
 
-    def _request(self, url: str, last: Capture | None) -> FetchRequest:
+    def _request(self, url: str, lease: Lease, last: Capture | None) -> FetchRequest:
         if last is None or last.status != 200 or last.truncated is not None:
-            return FetchRequest(url=url, accepts=self._content.accepts)
+            return FetchRequest(
+                url=url, address=lease.address, stay=lease.stay, accepts=self._content.accepts
+            )
         return FetchRequest(
             url=url,
+            address=lease.address,
+            stay=lease.stay,
             etag=last.header("ETag") or "",
             last_modified=last.header("Last-Modified") or "",
             digest=last.sha256,

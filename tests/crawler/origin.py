@@ -14,6 +14,8 @@ class Origin:
     port: int
     requests: list[bytes] = field(default_factory=list)
     connections: int = 0
+    open: int = 0
+    """Of these, those that neither side has ended."""
     is_secure: bool = False
 
     def url(self, target: str = "/", host: str = "127.0.0.1") -> str:
@@ -43,6 +45,7 @@ async def origin(
         assert task is not None
         handlers.add(task)
         served.connections += 1
+        served.open += 1
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -58,6 +61,7 @@ async def origin(
             pass  # the test is over
         finally:
             handlers.discard(task)
+            served.open -= 1
             writer.close()
 
     served = Origin(port=0, is_secure=tls is not None)

@@ -25,12 +25,13 @@ from typing import Protocol
 
 import anyio
 from cachetools import FIFOCache
+from msgspec.structs import replace
 
 from crawler.core.errors import MalformedUrlError
 from crawler.core.lease_office import LeaseOffice, OfficeStatistics
 from crawler.core.politeness import Holder, LeaseTerms, OptOutList, OriginReport, Wait, Window
 from crawler.core.robots import RobotsRules, parse_robots
-from crawler.core.urls import Origin, canonical, host_of, is_literal, is_public, origin_of
+from crawler.core.urls import Origin, canonical, host_of, is_literal, is_public, origin_of, reached
 from dht import Arc, Contact, EventsLost, Subscription, key_of
 from dht.core.arcs import Arcs
 from dht.core.effects import ArcsChanged, PeerChanged, RingChanged
@@ -169,12 +170,13 @@ class StewardOffice:
             address = await self._world.address_of(ask.subject.removeprefix("host:"))
             if isinstance(address, Wait):
                 return NotYet(to_ms(address.until - now, up=True), address.reason[:100])
-            if address and not self.may_visit(address):
+            covered = reached(address) if ask.address is None else ask.address
+            if not self._may_send_to(address, covered):
                 reason = "not-public"
             elif ask.purpose and not self._world.knows_rules(Origin(ask.purpose)):
                 return NotYet(to_ms(SOON_S), "robots.txt comes first")
             else:
-                return await self._grant_host(asker, ask, address)
+                return await self._grant_host(asker, ask, covered)
         self._note_refusal(reason)
         return No(reason)
 
@@ -231,7 +233,7 @@ class StewardOffice:
             return "not-steward"
         kind, _, name = ask.subject.partition(":")
         if kind == "address":
-            return None if is_literal(name) and self.may_visit(name) else "not-public"
+            return None if self._is_address(name) and self.may_visit(name) else "not-public"
         is_for_robots = not ask.purpose
         if is_for_robots and asker != self._world.own_key:
             # Only a host's steward asks for its robots.txt. The asker was that a moment ago, and now it is us.
@@ -246,6 +248,17 @@ class StewardOffice:
         except MalformedUrlError:
             return "malformed"
         return "opted-out" if self._opted_out.covers(name) else None
+
+    def _may_send_to(self, own: str, covered: str) -> bool:
+        """Names may lead elsewhere for the asker than for us; neither of us goes where nobody may."""
+        if own and not self.may_visit(own):
+            return False
+        return not covered or (self._is_address(covered) and self.may_visit(covered))
+
+    @staticmethod
+    def _is_address(text: str) -> bool:
+        """In the one spelling by which all peers find its steward."""
+        return is_literal(text) and reached(text) == text
 
     def may_visit(self, address: str) -> bool:
         return self._world.may_visit_private or is_public(address)
@@ -274,6 +287,9 @@ class StewardOffice:
             return _answer_of(found, now)
         mark = (asker, ask.subject, found.number)
         outer = self._addresses.get(mark)
+        if outer is not None and outer.subject != f"address:{address}":
+            self._leave_address(mark)
+            outer = None
         if address and outer is None:
             inside = await self._enter_address(mark, found, address)
             if isinstance(inside, NotYet):
@@ -285,7 +301,10 @@ class StewardOffice:
         now = anyio.current_time()
         rules = self._world.rules_number(ask.subject.removeprefix("host:"))
         answer = _answer_of(found, now, rules)
-        return self._world.sign(asker, ask.subject, answer) if isinstance(answer, Granted) else answer
+        if not isinstance(answer, Granted):
+            return answer
+        covers = [address] if address else []
+        return self._world.sign(asker, ask.subject, replace(answer, addresses=covers))
 
     async def _enter_address(
         self, mark: tuple[Holder, str, int], window: Window, address: str

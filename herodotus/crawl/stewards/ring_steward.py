@@ -6,6 +6,7 @@ comes from the steward, which fetches it once for all peers. Every lease repeats
 peer notices a change with the next lease.
 """
 
+import dataclasses
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -23,10 +24,11 @@ from crawler.core.politeness import (
     LeaseTerms,
     OptOutList,
     OriginReport,
+    Stay,
     Wait,
 )
 from crawler.core.robots import RobotsRules
-from crawler.core.urls import Origin, canonical, host_of, origin_of
+from crawler.core.urls import Origin, canonical, host_of, origin_of, reached
 from crawler.ports import CaptureSink, Fetcher
 from crawler.steward import LocalSteward
 from dht import Contact
@@ -211,23 +213,23 @@ class RingSteward(LocalSteward):
         own = self.core.lease(origin, anyio.current_time(), address=address)
         if isinstance(own, Wait):
             return own
-        wait: Wait | None = soon("it was broken off")
+        turn: Stay | Wait = soon("it was broken off")
         try:
-            wait = await self._take_turn(origin)
+            turn = await self._take_turn(origin, address)
         finally:
-            if wait is not None:
+            if isinstance(turn, Wait):
                 self.core.give_back(own, _UNUSED, anyio.current_time())
-        return own if wait is None else wait
+        return turn if isinstance(turn, Wait) else dataclasses.replace(own, stay=turn)
 
     async def give_back(self, lease: Lease, report: OriginReport) -> float:
         next_at = self.core.give_back(lease, report, anyio.current_time())
         return self._windows.ended(_host(lease.origin), report, next_at)
 
-    async def _take_turn(self, origin: Origin) -> Wait | None:
-        """None: a fetch starts now."""
+    async def _take_turn(self, origin: Origin, address: str) -> Wait | Stay:
+        """A fetch starts now, at an address that the window covers."""
         is_for_robots = origin in self._searching
         self._has_slept()
-        found = await self._windows.get(_host(origin), "" if is_for_robots else origin)
+        found = await self._windows.get(_host(origin), "" if is_for_robots else origin, reached(address))
         if isinstance(found, Wait):
             return found
         if isinstance(found, LeaseRefusal):
@@ -246,7 +248,7 @@ class RingSteward(LocalSteward):
                 return soon("robots.txt may have changed", 0.0)
         if self._has_slept():
             return soon("the machine slept, and its windows are over")
-        return self._windows.start(found)
+        return self._windows.start(found) or found.stay
 
     def _has_slept(self) -> bool:
         """Just now, while our clock stood still: others have had our windows' time, and our hosts another steward."""

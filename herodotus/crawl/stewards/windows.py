@@ -6,11 +6,11 @@ whatever an earlier answer says.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 
-from crawler.core.politeness import HeldWindow, LeaseRefusal, LeaseTerms, OriginReport, Wait
+from crawler.core.politeness import HeldWindow, LeaseRefusal, LeaseTerms, OriginReport, Stay, Wait
 from dht import Contact
 from herodotus.core.signatures import SignedWindow
 from herodotus.crawl.stewards.ask_queue import AskSteward
@@ -39,6 +39,10 @@ class HostNote:
 
     host: str
     window: HeldWindow | None = None
+    address: str = ""
+    """The one that the window covers."""
+    stay: Stay = field(default_factory=Stay)
+    """There, for as long as there is a window."""
     steward: Contact | None = None
     """Whose window it is; None: our own."""
     rules: int = 0
@@ -87,13 +91,14 @@ class Windows:
         note = self._notes.get(host)
         return next((one for one in note.signed if one.covers(time_s)), None) if note is not None else None
 
-    async def get(self, host: str, purpose: str) -> HostNote | Wait | LeaseRefusal:
-        """A note with a window that is not over, held already or asked for now."""
+    async def get(self, host: str, purpose: str, address: str) -> HostNote | Wait | LeaseRefusal:
+        """A note with a window that is not over and covers the address, held already or asked for now."""
         note = self._note(host)
-        if note.window is not None and note.window.is_over(anyio.current_time()):
+        if note.window is not None and (note.address != address or note.window.is_over(anyio.current_time())):
             self.end(note)
         if note.window is None:
-            found = await self._ask(note, Ask(subject=subject_of(host), wanted=note.wanted, purpose=purpose))
+            ask = Ask(subject=subject_of(host), wanted=note.wanted, purpose=purpose, address=address)
+            found = await self._ask(note, ask)
             if found is not None:
                 return found
         if note.window is None or note.window.is_over(anyio.current_time()):
@@ -134,6 +139,7 @@ class Windows:
         if window is None:
             return
         note.window = None
+        note.stay.end()
         note.returned = window.number
         if window.is_used_up():
             note.wanted = min(2 * note.wanted, WANTED_MAX)
@@ -172,7 +178,7 @@ class Windows:
             now = anyio.current_time()
             for note in self._notes.values():
                 window = note.window
-                if window is not None and not note.is_out and window.opens_at() + IDLE_S < now:
+                if window is not None and not note.is_out and window.is_idle(now, IDLE_S):
                     self.end(note)
 
     @property
@@ -188,6 +194,8 @@ class Windows:
         """None: there is a window now."""
         answer, asked, got, steward = await self._ask_steward(ask)
         if isinstance(answer, Granted):
+            if ask.address and ask.address not in answer.addresses:
+                return self._waits(note, soon("its steward says nothing of its address", WAIT_MAX_S))
             if note.steward is None or steward is None or note.steward.peer != steward.peer:
                 note.returned = -1
             if answer.number == note.returned:
@@ -210,6 +218,7 @@ class Windows:
                 asked=asked,
                 got=got,
             )
+            note.address, note.stay = ask.address or "", Stay()
             self._has_windows.set()
             return None
         wait = soon("its steward does not answer")

@@ -28,6 +28,8 @@ RULES_VERSION_BYTES = 8
 SIGNATURE_BYTES = 64
 PROBLEM_CHARACTERS_MAX = 300
 REASON_CHARACTERS_MAX = 100
+ADDRESS_CHARACTERS_MAX = 45
+"""The longest way to write an IPv6 address."""
 COUNTER_MAX = 2**53
 GRANTED, NOT_YET, NO = 0, 1, 2
 SAME, RULES, RULES_LATER, NO_RULES = 0, 1, 2, 3
@@ -46,6 +48,18 @@ class Ask(msgspec.Struct, frozen=True, array_like=True):
     from_ms: Milliseconds = 0
     lasts_ms: Milliseconds = 0
     purpose: Purpose = ""
+    address: Annotated[str, Meta(max_length=ADDRESS_CHARACTERS_MAX)] | None = None
+    """Of a host: where its name leads for the asker, "" when nowhere. None: not said."""
+
+
+class _Placeless(msgspec.Struct, frozen=True, array_like=True):
+    """As an `Ask` begins that says nothing of addresses."""
+
+    subject: str
+    wanted: int
+    from_ms: int
+    lasts_ms: int
+    purpose: str
 
 
 class Return(msgspec.Struct, frozen=True, array_like=True):
@@ -77,6 +91,7 @@ class Granted(msgspec.Struct, frozen=True, array_like=True, tag=GRANTED):
     signature: Annotated[bytes, Meta(max_length=SIGNATURE_BYTES)] = b""
     """Of the window (`core.signatures`); none for addresses."""
     addresses: Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=ADDRESSES_MAX)] = []
+    """Of a host's window: where fetches may go, as far as the cap of these has room for them."""
 
 
 class _Unsigned(msgspec.Struct, frozen=True, array_like=True, tag=GRANTED):
@@ -177,7 +192,13 @@ def to_ms(seconds: float, *, up: bool = False) -> int:
 
 
 def encode_asks(asks: Sequence[Ask], returns: Sequence[Return]) -> bytes:
-    return encode(Asks(VERSION, list(asks), list(returns)))
+    return encode((VERSION, [_asked(ask) for ask in asks], list(returns)))
+
+
+def _asked(ask: Ask) -> Ask | _Placeless:
+    if ask.address is not None:
+        return ask
+    return _Placeless(ask.subject, ask.wanted, ask.from_ms, ask.lasts_ms, ask.purpose)
 
 
 def encode_answers(answers: Sequence[Answer]) -> bytes:
@@ -185,7 +206,7 @@ def encode_answers(answers: Sequence[Answer]) -> bytes:
 
 
 def _told(answer: Answer) -> Answer | _Unsigned:
-    if not isinstance(answer, Granted) or answer.signature:
+    if not isinstance(answer, Granted) or answer.signature or answer.addresses:
         return answer
     return _Unsigned(
         answer.number, answer.starts_in_ms, answer.lasts_ms, answer.count, answer.spacing_ms, answer.rules

@@ -162,6 +162,51 @@ async def test_an_address_is_free_again_when_its_hosts_window_comes_back() -> No
     assert office.statistics().windows == 0
 
 
+def there(address: str | None) -> Ask:
+    return Ask(subject=HOST, wanted=3, purpose="http://h.example", address=address)
+
+
+async def test_a_lease_covers_the_address_that_the_asker_will_connect_to() -> None:
+    scene = Scene()
+    office = await scene.opened()
+    granted = await office.grant(ASKER, there("93.184.0.9"))
+    assert isinstance(granted, Granted)
+    assert granted.addresses == ["93.184.0.9"]
+    assert "address:93.184.0.9" in office.books.subjects()
+    assert f"address:{PUBLIC_ADDRESS}" not in office.books.subjects()
+
+
+async def test_an_asker_that_says_nothing_gets_the_address_that_the_steward_sees() -> None:
+    granted = await (await Scene().opened()).grant(ASKER, there(None))
+    assert isinstance(granted, Granted)
+    assert granted.addresses == [PUBLIC_ADDRESS]
+
+
+async def test_where_a_name_leads_nowhere_for_the_asker_no_address_is_covered() -> None:
+    granted = await (await Scene().opened()).grant(ASKER, there(""))
+    assert isinstance(granted, Granted)
+    assert granted.addresses == []
+
+
+async def test_an_asker_whose_name_leads_elsewhere_by_now_leaves_the_first_address() -> None:
+    scene = Scene()
+    office = await scene.opened()
+    first = await office.grant(ASKER, there("93.184.0.9"))
+    second = await office.grant(ASKER, there("93.184.0.8"))
+    assert isinstance(first, Granted)
+    assert isinstance(second, Granted)
+    assert (second.number, second.addresses) == (first.number, ["93.184.0.8"])
+    assert scene.left == ["address:93.184.0.9"]
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "::ffff:10.0.0.1", "::ffff:93.184.0.9", "93.184.0.09", "x"])
+async def test_nobody_is_sent_to_a_private_address_or_to_one_in_a_spelling_of_its_own(address: str) -> None:
+    """In two spellings an address had two stewards, and twice the cap."""
+    office = await Scene().opened()
+    assert await office.grant(ASKER, there(address)) == No("not-public")
+    assert await office.grant(ASKER, ask(f"address:{address}", "1 host:h.example")) == No("not-public")
+
+
 class NewsOfTheRing:
     """All keys are ours to begin with; what is told of changes is up to the test."""
 

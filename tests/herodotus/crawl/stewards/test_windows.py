@@ -1,5 +1,6 @@
 """What does a peer hold of what its stewards say? No window that outlives a lease, no wait that outlives the liar."""
 
+import dataclasses
 from typing import Any
 
 import anyio
@@ -31,7 +32,7 @@ async def told(answer: Answer) -> HostNote | Wait | LeaseRefusal:
     def give_back(_to: Contact | None, _returned: Return) -> None:
         pass
 
-    return await Windows(TERMS, ask, give_back, own_key=bytes(32)).get("a.example", "http://a.example")
+    return await Windows(TERMS, ask, give_back, own_key=bytes(32)).get("a.example", "http://a.example", "")
 
 
 async def test_a_window_within_the_life_of_a_lease_is_held_as_it_was_granted() -> None:
@@ -60,3 +61,58 @@ async def test_a_steward_that_says_not_yet_for_a_week_is_asked_again_by_then() -
     found = await told(NotYet(TIME_MS_MAX, "others are before"))
     assert isinstance(found, Wait)
     assert found.until - anyio.current_time() == pytest.approx(WAIT_MAX_S)
+
+
+class Names:
+    """A steward that covers what it is asked for, or what it likes."""
+
+    def __init__(self, covers: str | None = None) -> None:
+        self.covers = covers
+        self.asked: list[str | None] = []
+        self.returned: list[int] = []
+        self.windows = Windows(TERMS, self._ask, self._take_back, own_key=bytes(32))
+
+    async def _ask(self, ask: Ask) -> Told:
+        await anyio.lowlevel.checkpoint()
+        self.asked.append(ask.address)
+        covers = [self.covers or ask.address or ""]
+        now = anyio.current_time()
+        return Told(Granted(len(self.asked), 0, 20_000, 5, 2_000, addresses=covers), now, now)
+
+    def _take_back(self, _to: Contact | None, returned: Return) -> None:
+        self.returned.append(returned.number)
+
+    async def get(self, address: str) -> HostNote | Wait | LeaseRefusal:
+        return await self.windows.get("a.example", "http://a.example", address)
+
+
+async def test_a_window_is_used_for_the_address_that_it_covers_and_no_other() -> None:
+    names = Names()
+    note = await names.get("93.184.0.1")
+    assert isinstance(note, HostNote)
+    stay = note.stay
+    assert await names.get("93.184.0.1") is note
+    assert (names.asked, stay.is_over) == (["93.184.0.1"], False)
+    assert await names.get("93.184.0.2") is note
+    assert (names.asked, names.returned) == (["93.184.0.1", "93.184.0.2"], [1])
+    assert (stay.is_over, note.stay.is_over) == (True, False)
+
+
+async def test_a_window_that_does_not_name_the_address_is_none() -> None:
+    found = await Names(covers="93.184.0.9").get("93.184.0.1")
+    assert isinstance(found, Wait)
+    assert found.until - anyio.current_time() == pytest.approx(WAIT_MAX_S)
+
+
+async def test_what_was_kept_open_under_a_window_ends_soon_after_it() -> None:
+    names = Names()
+    note = await names.get("93.184.0.1")
+    assert isinstance(note, HostNote)
+    ended: list[float] = []
+    note.stay.keep(lambda: ended.append(anyio.current_time()))
+    note.window = dataclasses.replace(note.window or pytest.fail("none"), next_start_at=19.0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(names.windows.return_idle)
+        await anyio.sleep(30)
+        tasks.cancel_scope.cancel()
+    assert ended == [pytest.approx(20.0, abs=0.6)]

@@ -27,6 +27,9 @@ from herodotus.crawl.stewards.wire import (
 )
 
 ASKED = "93 01 91 95 ae 686f73743a612e6578616d706c65 03 00 00 b0 687474703a2f2f612e6578616d706c65 91 97 ae 686f73743a622e6578616d706c65 07 02 cc c8 78 ff a0"  # noqa: E501  # bytes as the page shows them
+WITH_ADDRESS = (
+    "96 ae 686f73743a612e6578616d706c65 03 00 00 b0 687474703a2f2f612e6578616d706c65 aa 39332e3138342e302e31"
+)
 GRANTED = "92 01 91 97 00 0c cd 05dc cd 1b58 03 cd 07d0 05"
 
 
@@ -34,6 +37,8 @@ def test_the_bytes_of_version_1_stay_what_they_are() -> None:
     asks = [Ask("host:a.example", 3, purpose="http://a.example")]
     returns = [Return("host:b.example", 7, 2, 200, 120)]
     assert wire.encode_asks(asks, returns) == bytes.fromhex(ASKED)
+    with_address = Ask("host:a.example", 3, purpose="http://a.example", address="93.184.0.1")
+    assert wire.encode_asks([with_address], []) == bytes.fromhex("93 01 91" + WITH_ADDRESS + "90")
     answers = [Granted(12, 1_500, 7_000, 3, 2_000, 5)]
     assert wire.encode_answers(answers) == bytes.fromhex(GRANTED)
     assert wire.encode_rules(SameRules(5, 1_000)) == bytes.fromhex("92 01 93 00 05 cd 03e8")
@@ -46,6 +51,7 @@ def test_the_page_shows_these_bytes() -> None:
     page = (Path(__file__).parents[4] / "docs" / "protocol" / "leases.md").read_text()
     shown = "".join(page.split())
     assert "".join(ASKED.split()) in shown
+    assert "".join(WITH_ADDRESS.split()) in shown
     assert "".join(GRANTED.split()) in shown
 
 
@@ -59,6 +65,7 @@ def test_answers_about_rules_come_back_as_they_were(answer: RulesAnswer) -> None
 
 def test_asks_and_answers_come_back_as_they_were() -> None:
     asks = [Ask("host:a.example", 1), Ask("address:192.0.2.1", 2, 30, 40, "5 host:a.example")]
+    asks += [Ask("host:a.example", 1, address="2001:db8::1"), Ask("host:a.example", 1, address="")]
     returns = [Return("host:a.example", 9, 1, 0, 5, 6, "p")]
     assert wire.decode_asks(wire.encode_asks(asks, returns)) == Asks(1, asks, returns)
     answers: list[wire.Answer] = [Granted(1, 2, 3, 4, 5, 6), NotYet(7, "resting"), No("not-steward")]
@@ -66,7 +73,7 @@ def test_asks_and_answers_come_back_as_they_were() -> None:
 
 
 def test_fields_of_a_later_release_are_ignored() -> None:
-    raw = msgspec.msgpack.encode([1, [["host:a.example", 1, 0, 0, "", "new"]], [], "newer"])
+    raw = msgspec.msgpack.encode([1, [["host:a.example", 1, 0, 0, "", None, "new"]], [], "newer"])
     assert wire.decode_asks(raw).asks == [Ask("host:a.example", 1)]
 
 
