@@ -64,7 +64,7 @@ class PlaceRules:
         return ADMITTED_FACTOR * self.positions_per_place
 
 
-BY_PEER: Final = PlaceRules(by="peer")
+BY_PEER: Final = PlaceRules(by="peer", spare_copies=0)
 """As if nobody had two keys."""
 
 

@@ -27,17 +27,19 @@ from herodotus.copies.failures import Failures
 from herodotus.copies.fetch_queue import Puller
 from herodotus.copies.hand_over import HandedOver, give, hand_over, heirs
 from herodotus.copies.push_queue import Added, Backlog, Pusher
-from herodotus.copies.report import audits_of, holders_of, suspects_of, told_by_holders
+from herodotus.copies.report import audits_of, holders_of, shown, suspects_of, told_by_holders
 from herodotus.copies.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import (
     Parts,
     WatchedRing,
 )
+from herodotus.copies.spares import Spares
 from herodotus.copies.surplus import DIRECTORIES, LettingGo, ShareSurvey, counted, foreign, spares_of, survey
 from herodotus.core.captures import CaptureId
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
+from herodotus.core.copies.full_holders import FULL_S, FullHolders
 from herodotus.core.copies.holder_states import HolderStates
 from herodotus.core.copies.places import is_short_of_places, places_told
 from herodotus.core.copies.schedule import Pace, Purpose, Task
@@ -143,16 +145,20 @@ class Copies:
         self._puller = Puller(self.parts, on_more=self._compare_again)
         self._pusher = Pusher(self.parts, Backlog(backlog), on_given_up=self._compare_again)
         self._repairs = Repairs(self.parts)
+        self._spares = Spares(settings)
         self._rounds = Rounds(
             self.parts,
             every_s=settings.compare_s,
             puller=self._puller,
             pusher=self._pusher,
+            spares=self._spares,
         )
         self._arrivals = Arrivals(self.parts, self._pusher)
         self.parts.hear = self._arrivals.hear
         self._auditor = Auditor(self.parts, every_s=settings.audit_s, on_doubt=self._compare_again)
         self.parts.states = HolderStates(every_s=settings.audit_s)
+        self.parts.full = FullHolders(for_s=min(FULL_S, settings.compare_s / SURVEY_SHARE))
+        self._planned_full: frozenset[PeerKey] = frozenset()
         self.parts.on_failed = self._failed
         self._failures = failures
         self._answers = CopyServices(self.parts, on_come=self._puller.poke)
@@ -228,6 +234,7 @@ class Copies:
         view.take(seen.table, seen.contacts, now)
         self.parts.ledger.keep_only(view.table.peers)
         self.parts.states.keep_only(view.table.peers, now)
+        self.parts.full.keep_only(view.table.peers)
         self._plan()
 
     def _plan(self) -> None:
@@ -236,10 +243,11 @@ class Copies:
         scopes: dict[Task, Scope] = {
             (peer, Purpose.SHARED): ranges_of(view.shared_with(peer)) for peer in view.others()
         }
-        extra = spares_of(view, self.parts.states.failed(self.parts.now()))
+        self._planned_full = self.parts.full.now_full(self.parts.now())
+        extra = spares_of(view, self.parts.states.failed(self.parts.now()) | self._planned_full)
         for peer in sorted({peer for group in self._survey.surplus for peer in group.holders} | set(extra)):
             scopes[peer, Purpose.SURPLUS] = ranges_of(self._survey.surplus_of(peer) | extra.get(peer, NONE))
-        self._rounds.plan(scopes)
+        self._rounds.plan({**scopes, **self._spares.tasks(view)})
 
     def _failed(self) -> None:
         """Others hold more, or less, for one that failed its proofs, or counts again."""
@@ -271,11 +279,22 @@ class Copies:
 
     async def survey(self) -> None:
         holdings, parts = self.parts.opened(), self.parts
+        is_otherwise_full = self._spares.look(await holdings.room(), parts.view)
         before = self._survey
         self._survey = await survey(parts, holdings, before)
-        if self._survey.surplus != before.surplus:
-            self._plan()
+        self._spares.held = self._survey.spare
+        self._spares.own = sum(
+            self._survey.counts.get(one, 0) for group in self._survey.own for one in ranges_of(group.arcs)
+        )
         now = parts.now()
+        for peer in parts.full.take_over(now):
+            self._rounds.hurry(peer)
+        if self._spares.is_next_due(len(parts.wanted)):
+            for peer in sorted(self._rounds.unfilled):
+                self._rounds.hurry(peer, Purpose.SPARE)
+        is_other = parts.full.now_full(now) != self._planned_full or is_otherwise_full
+        if is_other or self._survey.surplus != before.surplus:
+            self._plan()
         self._pace.note(parts.counts.received + parts.counts.pushed, now)
         if await self._repairs.look(holdings):
             self._puller.poke()
@@ -315,6 +334,7 @@ class Copies:
         for peer in self.parts.view.others():
             met = self._rounds.met.get(peer)
             is_due = met is not None and now - met.at >= self._settings.compare_s / SURVEY_SHARE
+            is_due = is_due and not self.parts.full.is_full(peer, now)
             if is_due and self.parts.ledger.is_behind(peer) and not self._pusher.is_pending(peer):
                 self._rounds.hurry(peer, Purpose.SHARED)
 
@@ -353,7 +373,7 @@ class Copies:
         def heirs_now() -> dict[PeerKey, Scope]:
             return heirs(self.parts, self._ring(), everything)
 
-        return await hand_over(heirs_now, partial(give, self._rounds, self._pusher), tell)
+        return await hand_over(heirs_now, partial(give, self.parts, self._rounds, self._pusher), tell)
 
     async def told_by_holders(self, id_: CaptureId) -> list[dict[str, Any]]:
         """What the holders of a capture say of it now."""
@@ -395,6 +415,8 @@ class Copies:
             audits=audits_of(self.parts, self._auditor.past),
             doors=DoorStatus() if self.parts.doors is None else self.parts.doors.status(self.parts),
             suspects=suspects_of(self.parts),
+            spares=self._spares.status(view),
+            full=tuple(shown(peer) for peer in sorted(self.parts.full.now_full(self.parts.now()))),
         )
 
     def _expected_copies(self) -> int:

@@ -98,8 +98,8 @@ def heirs(parts: Parts, ring: RingPositions, also: Arcs) -> dict[PeerKey, Scope]
     return {peer: ranges_of(arcs) for peer, arcs in given.items()}
 
 
-async def give(rounds: Rounds, pusher: Pusher, peer: PeerKey, scope: Scope) -> Lacked | None:
-    """A `Give`, once the first two are known."""
+async def give(parts: Parts, rounds: Rounds, pusher: Pusher, peer: PeerKey, scope: Scope) -> Lacked | None:
+    """A `Give`, once the first three are known."""
     try:
         with anyio.fail_after(COMPARE_DEADLINE_S):
             lacking = await rounds.compare_scope(peer, Purpose.SURPLUS, scope)
@@ -107,7 +107,7 @@ async def give(rounds: Rounds, pusher: Pusher, peer: PeerKey, scope: Scope) -> L
         logger.warning("a share could not be handed over yet error=%s", error)
         return None
     await pusher.wait_idle(peer)
-    return lacking
+    return None if lacking.coming and parts.full.is_full(peer, parts.now()) else lacking
 
 
 class _HandOver:

@@ -218,8 +218,13 @@ class Pusher:
         self._changed.set()
 
     def _holders(self, key: bytes) -> list[PeerKey]:
-        view = self._parts.view
-        return [peer for peer in view.holders(key) if peer != view.me]
+        """Also those next to them on the ring, for as many as have no room."""
+        parts, view = self._parts, self._parts.view
+        full = parts.full.now_full(parts.now())
+        holders = view.holders(key)
+        without = sum(peer in full for peer in holders)
+        others = [peer for peer in view.next_holders(key) if peer not in full] if without else []
+        return [peer for peer in (*holders, *others[:without]) if peer != view.me]
 
     def _learners(self, key: bytes) -> list[PeerKey]:
         view = self._parts.view
@@ -232,6 +237,9 @@ class Pusher:
         self._changed.set()
 
     def _put(self, peer: PeerKey, key: bytes) -> None:
+        if self._is_full(peer):
+            self._answered(peer, key)
+            return
         queue = self._queues.setdefault(peer, deque())
         if len(queue) + len(self._coming.get(peer, ())) < QUEUE_MAX:
             queue.append(key)
@@ -274,7 +282,9 @@ class Pusher:
                     error = await self._try_send(peer, left)
                     queue.extendleft(reversed(left))
                 failures = failures + 1 if error is not None else 0
-                if failures >= TRIES or (error is not None and not self._is_worth_waiting(peer, error)):
+                if self._is_full(peer):
+                    self._leave_out(peer)
+                elif failures >= TRIES or (error is not None and not self._is_worth_waiting(peer, error)):
                     self._give_up(peer)
                 elif error is not None:
                     await anyio.sleep(_pause_s(error, failures))
@@ -305,6 +315,8 @@ class Pusher:
         try:
             await self._send(peer, left)
         except (CallError, MalformedError) as error:
+            if isinstance(error, RefusedError) and error.reason == wire.CANNOT_STORE:
+                self._parts.full.note(peer, self._parts.now())
             return error
         return None
 
@@ -314,13 +326,20 @@ class Pusher:
             return False
         return peer not in self._parts.view.absent
 
+    def _is_full(self, peer: PeerKey) -> bool:
+        return self._parts.full.is_full(peer, self._parts.now())
+
     def _give_up(self, peer: PeerKey) -> None:
+        logger.info("a holder does not take copies, left for later copies=%d", self._leave_out(peer))
+        self._on_given_up(peer)
+
+    def _leave_out(self, peer: PeerKey) -> int:
+        """It gets nothing of what waits for it."""
         queue = self._queues.pop(peer, deque())
         queue.extend(self._coming.pop(peer, ()))
-        logger.info("a holder does not take copies, left for later copies=%d", len(queue))
         for key in queue:
             self._answered(peer, key)
-        self._on_given_up(peer)
+        return len(queue)
 
     async def _send(self, peer: PeerKey, left: "deque[bytes]") -> None:
         """Offer, and put what is lacking; what was answered for goes from `left`."""
@@ -388,6 +407,8 @@ class Pusher:
             self._parts.ledger.declined(peer, key)
         elif outcome == wire.AHEAD and self._parts.doors is not None:
             self._parts.doors.was_ahead(self._parts, peer)
+        elif outcome == wire.FULL:
+            self._parts.full.note(peer, self._parts.now())
         self._answered(peer, key)
 
     def _answered(self, peer: PeerKey, key: bytes) -> None:

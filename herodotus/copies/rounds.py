@@ -17,9 +17,10 @@ from herodotus.copies.comparison import SetDifference, compare
 from herodotus.copies.fetch_queue import Puller
 from herodotus.copies.push_queue import Pusher
 from herodotus.copies.shared_state import Parts
+from herodotus.copies.spares import Spares, count_alike
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.ledger import LACKING_MAX, WANTED_MAX, Comparison
-from herodotus.core.copies.schedule import ComparisonSchedule, Purpose, Task
+from herodotus.core.copies.schedule import UNHURRIED, ComparisonSchedule, Purpose, Task
 from herodotus.core.errors import ArchiveError, MalformedError
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
 from herodotus.core.reconciliation import Scope, arcs_of, member_of, split
@@ -31,6 +32,8 @@ COMPARED_AT_ONCE = 2
 COMPARE_DEADLINE_S = 600.0
 LOOK_S = 30.0
 CONTRADICTIONS_MAX = 3
+FILLED_AT_ONCE = 1_024
+"""Spare copies that one comparison asks for: what must be held never waits for more of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +64,9 @@ class _Unwanted:
 
 
 class Rounds:
-    def __init__(self, parts: Parts, *, every_s: float, puller: Puller, pusher: Pusher) -> None:
+    def __init__(
+        self, parts: Parts, *, every_s: float, puller: Puller, pusher: Pusher, spares: Spares
+    ) -> None:
         self._parts = parts
         self._puller, self._pusher = puller, pusher
         self._schedule = ComparisonSchedule(
@@ -71,6 +76,10 @@ class Rounds:
         self._scheduled = anyio.Event()
         self._contradictions: Counter[PeerKey] = Counter()
         """In a row."""
+        self._spares = spares
+        self._is_filling = False
+        self.unfilled: set[PeerKey] = set()
+        """They have more that we might keep as a spare."""
         self.met: dict[PeerKey, Met] = {}
         self._missing: Counter[PeerKey] = Counter()
         """Found so far in the comparison under way."""
@@ -103,11 +112,12 @@ class Rounds:
     async def _compare_when_due(self) -> None:
         while True:
             self._scheduled = anyio.Event()
-            now = self._parts.now()
-            task = self._schedule.take(now)
+            now, is_busy = self._parts.now(), self._is_busy()
+            task = self._schedule.take(now, is_busy=is_busy)
             if task is None:
-                deadline = self._schedule.next_deadline()
-                with anyio.move_on_after(LOOK_S if deadline is None else max(0.0, deadline - now)):
+                deadline = self._schedule.next_deadline(is_busy=is_busy)
+                wait_s = LOOK_S if deadline is None else max(0.0, deadline - now)
+                with anyio.move_on_after(min(wait_s, LOOK_S)):
                     await self._scheduled.wait()
                 continue
             if await self._compare(task):
@@ -116,12 +126,28 @@ class Rounds:
                 self._parts.counts.failed += 1
                 self._schedule.failed(task, self._parts.now())
 
+    def _is_busy(self) -> bool:
+        """With what the network promised: spare copies wait for it, and for each other."""
+        return self._is_filling or bool(len(self._parts.wanted)) or bool(self._pusher.pending)
+
     async def _compare(self, task: Task) -> bool:
+        self._is_filling |= task[1] in UNHURRIED
+        try:
+            return await self._compared(task)
+        finally:
+            self._is_filling &= task[1] not in UNHURRIED
+
+    async def _compared(self, task: Task) -> bool:
         peer = task[0]
         try:
             with anyio.fail_after(COMPARE_DEADLINE_S):
                 if task[1] is Purpose.SHARED:
                     self._missing[peer] = 0
+                if task[1] is Purpose.COUNT:
+                    await self._count(peer, self._scopes.get(task, ()))
+                    return True
+                if task[1] is Purpose.SPARE:
+                    self.unfilled.discard(peer)
                 for scope in split(self._scopes.get(task, ())):
                     await self.compare_scope(peer, task[1], scope)
                 if task[1] is Purpose.SHARED:
@@ -135,6 +161,13 @@ class Rounds:
             logger.warning("copies could not be compared error=%s", error)
             return False
         return True
+
+    async def _count(self, peer: PeerKey, scope: Scope) -> None:
+        contact = self._parts.contact(peer)
+        if contact is None:
+            raise CallError
+        counts = [await count_alike(self._parts, contact, part) for part in split(scope)]
+        self._spares.alike[peer] = sum(counts)
 
     # -- what ---------------------------------------------------------------------------------------------
 
@@ -164,7 +197,11 @@ class Rounds:
         absent = await self._act_on(contact.peer, purpose, found)
         # A copy to be dropped must be there to the last content, not only something of each day. And what a URL got
         # on one day besides the first would miss for good a holder that was none when it came.
-        keys = await holdings.keys(scope, beside_others=purpose is Purpose.SHARED)
+        keys = (
+            []
+            if purpose is Purpose.SPARE
+            else await holdings.keys(scope, beside_others=purpose is Purpose.SHARED)
+        )
         removed = {one for one in found.missing_here if one[-1:] == TOMBSTONE}
         absent_for_good = {key for key in absent if member_of(TOMBSTONE + key) in removed}
         lacking, unwanted = await self._contents_lacking(contact, sorted({*keys, *absent_for_good}))
@@ -197,11 +234,17 @@ class Rounds:
     async def _act_on(self, peer: PeerKey, purpose: Purpose, found: SetDifference) -> set[bytes]:
         """Fetch what is missing here; the captures that the peer lacks."""
         holdings = self._parts.opened()
-        if purpose is Purpose.SHARED:
+        if purpose is not Purpose.SURPLUS:
             missing = sorted(one for one in found.missing_here if one[-1:] == CAPTURE)
             wanted = await holdings.lacking(missing)
-            self._missing[peer] += len(wanted)
+            if purpose is Purpose.SHARED:
+                self._missing[peer] += len(wanted)
+            elif len(wanted) > FILLED_AT_ONCE or not self._spares.fills:
+                wanted = wanted[: FILLED_AT_ONCE if self._spares.fills else 0]
+                self.unfilled.add(peer)
             now, offers, doors = self._parts.now(), self._parts.offers, self._parts.doors
+            if not await holdings.has_room(wire.ROOM_BYTES):
+                wanted = []
             if doors is not None:
                 wanted = doors.declined.not_from(peer, wanted, now)
             self._parts.wanted.add((one for one in wanted if not offers.is_coming(one, now)), peer)
@@ -226,4 +269,6 @@ class Rounds:
                     unwanted.kept_out += outcome == wire.KEPT_OUT
                 elif outcome not in wire.HELD:
                     lacking.add(key)
+                if outcome == wire.FULL:
+                    self._parts.full.note(contact.peer, self._parts.now())
         return lacking, unwanted

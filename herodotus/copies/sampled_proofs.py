@@ -122,7 +122,7 @@ async def ask(parts: Parts, contact: Contact, scope: Scope) -> Asked:
     nonce = parts.random.randbytes(wire.NONCE_BYTES)
     theirs = await _agree(parts, contact, scope, nonce)
     if not theirs:
-        scope = await _alike(parts, contact, scope)
+        scope = await _mostly_alike(parts, contact, scope)
         theirs = await _agree(parts, contact, scope, nonce) if scope else b""
     if not theirs:
         return Asked(Outcome.OTHER_SET, [])
@@ -141,13 +141,17 @@ async def _agree(parts: Parts, contact: Contact, scope: Scope, nonce: bytes) -> 
     )
 
 
-async def _alike(parts: Parts, contact: Contact, scope: Scope) -> Scope:
+async def _mostly_alike(parts: Parts, contact: Contact, scope: Scope) -> Scope:
     """The part of a scope that both have alike, where that is most of it: something is always on its way."""
-    holdings = parts.opened()
+    holdings, same = parts.opened(), await alike(parts, contact, scope)
+    counts = [sum(await holdings.counts(part)) for part in (scope, same)]
+    is_most = same and counts[1] >= AGREED_MIN * counts[0]
+    return same if is_most and len(same) <= wire.SCOPE_RANGES_MAX else ()
+
+
+async def alike(parts: Parts, contact: Contact, scope: Scope) -> Scope:
+    """The directories of a scope with the same digests here and there."""
     answer = await parts.calls().call(contact, wire.TOPS, wire.encode_scope(scope))
-    ours = await parts.tops.of(holdings, scope)
+    ours = await parts.tops.of(parts.opened(), scope)
     other = reconciliation.differing(scope, ours, wire.decode_tops(answer, scope))
-    alike = ranges_of(arcs_of(scope) & ~arcs_of(other))
-    counts = [sum(await holdings.counts(part)) for part in (scope, alike)]
-    is_most = alike and counts[1] >= AGREED_MIN * counts[0]
-    return alike if is_most and len(alike) <= wire.SCOPE_RANGES_MAX else ()
+    return ranges_of(arcs_of(scope) & ~arcs_of(other))

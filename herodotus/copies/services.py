@@ -118,9 +118,10 @@ class CopyServices:
 
     async def _lacks(self, sender: PeerKey, body: bytes) -> bytes:
         keys = wire.decode_keys(body)
-        held = await self._parts.opened().held(keys)
+        holdings = self._parts.opened()
+        held, has_room = await holdings.held(keys), await holdings.has_room(wire.ROOM_BYTES)
         return wire.encode_outcomes(
-            self._outcome(key, here, sender) for key, here in zip(keys, held, strict=True)
+            self._outcome(key, here, sender, has_room=has_room) for key, here in zip(keys, held, strict=True)
         )
 
     def _is_coming(self, key: bytes, sender: PeerKey) -> bool:
@@ -128,7 +129,7 @@ class CopyServices:
         is_fetched = member_of(CAPTURE + key) in parts.wanted
         return is_fetched or not parts.offers.is_to_send(key, sender, parts.now())
 
-    def _outcome(self, key: bytes, held: Held, sender: PeerKey) -> int:
+    def _outcome(self, key: bytes, held: Held, sender: PeerKey, *, has_room: bool) -> int:
         if held is not Held.LACKING:
             return wire.DELETED if held is Held.DELETED else wire.KNOWN
         if not self._parts.view.may_hold(key):
@@ -136,6 +137,8 @@ class CopyServices:
         doors = self._parts.doors
         if doors is not None and (why := doors.declined.why(key, self._parts.now())):
             return wire.outcome_of(why)
+        if not has_room:
+            return wire.FULL
         return wire.COMING if self._is_coming(key, sender) else wire.WANTED
 
     async def _has(self, sender: PeerKey, body: bytes) -> bytes:
@@ -247,7 +250,7 @@ def _refusals() -> Iterator[None]:
     except (MalformedError, MalformedRecordError) as error:
         raise RefusedError("malformed") from error
     except ArchiveError as error:
-        raise RefusedError("cannot-store", retry_after_s=60.0) from error
+        raise RefusedError(wire.CANNOT_STORE, retry_after_s=60.0) from error
 
 
 def _guarded(handler: Call) -> Call:

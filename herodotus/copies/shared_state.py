@@ -25,6 +25,7 @@ from dht.core.holders import Table
 from herodotus.core import reconciliation
 from herodotus.core.captures import Deposit
 from herodotus.core.copies import PeerKey
+from herodotus.core.copies.full_holders import FullHolders
 from herodotus.core.copies.holder_states import HolderStates
 from herodotus.core.copies.ledger import Group, HoldingLedger, Offers, Wanted, shared_with
 from herodotus.core.copies.possession import EachItsOwn, Standings
@@ -65,6 +66,10 @@ class View:
     share: Arcs = NONE
     wide_share: Arcs = NONE
     """What is ours, or would be with a slack of copies more."""
+    spare: Arcs = NONE
+    """What is kept beside it while there is room."""
+    keeps_spares: bool = False
+    """There is room."""
     changed_at: float = 0.0
     """When this peer's own share last was another."""
     version: int = 0
@@ -76,6 +81,10 @@ class View:
     @property
     def copies(self) -> int:
         return self.table.rule.copies
+
+    @property
+    def spare_copies(self) -> int:
+        return self.table.rule.places.spare_copies
 
     def take(self, table: Table, contacts: Mapping[ids.PeerKey, Contact], now: float) -> None:
         """A new look at the ring."""
@@ -91,10 +100,17 @@ class View:
         self.groups += self.groups_in(learned) if learned else ()
         slack = SLACK if table.rule.is_plain else SLACK_BY_PLACE
         self.share, self.wide_share = share, (table.arcs(me, slack) | learned).coarse()
+        self.spare = table.arcs(me, self.spare_copies).coarse() - share if self.spare_copies else NONE
 
     def holders(self, position: bytes) -> tuple[PeerKey, ...]:
         """Of a capture or a member, by its position, with which its key begins."""
         return tuple(contact.peer for contact in self.table.of(ids.Key(position[:POSITION_BYTES])))
+
+    def next_holders(self, position: bytes) -> tuple[PeerKey, ...]:
+        """Those after the holders that take what is offered, in order."""
+        slack = SLACK if self.table.rule.is_plain else SLACK_BY_PLACE
+        found = self.table.of(ids.Key(position[:POSITION_BYTES]), slack)[self.copies :]
+        return tuple(contact.peer for contact in found)
 
     def learners(self, position: bytes) -> tuple[PeerKey, ...]:
         """Members that are not of age yet, and store it as if they were."""
@@ -106,7 +122,7 @@ class View:
         return [Group(holders, some.coarse()) for holders, some in self.table.groups(arcs).items()]
 
     def may_hold(self, position: bytes) -> bool:
-        return position in self.wide_share
+        return position in self.wide_share or (self.keeps_spares and position in self.spare)
 
     def holds_all(self, arcs: Arcs) -> bool:
         return arcs <= self.share
@@ -341,6 +357,7 @@ class Parts:
     reading: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while a capture is read to be sent: nobody knows before how large it is inside."""
     states: HolderStates = field(default_factory=HolderStates)
+    full: FullHolders = field(default_factory=FullHolders)
     on_failed: Callable[[], None] = lambda: None
     """A holder failed its proofs, or counts again."""
     standings: Callable[[], Standings] = EachItsOwn

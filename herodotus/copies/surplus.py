@@ -41,7 +41,9 @@ class ShareSurvey:
     pieces: list[Group] = field(default_factory=list)
     """The surplus again, directory by directory: their bounds do not move with what is in others."""
     steadiness: Steadiness = field(default_factory=Steadiness)
-    standing: tuple[int, int, int] = (-1, -1, -1)
+    spare: int = 0
+    """Captures here that are kept while there is room."""
+    standing: tuple[int, int, int, bool] = (-1, -1, -1, False)
     """What it was made from; while that is the same, so is it."""
 
     def surplus_of(self, peer: PeerKey) -> Arcs:
@@ -59,11 +61,16 @@ class ShareSurvey:
 
 async def survey(parts: Parts, holdings: Holdings, last: ShareSurvey) -> ShareSurvey:
     view = parts.view
-    standing = (*holdings.counted, view.version)
+    standing = (*holdings.counted, view.version, view.keeps_spares)
     own = list(view.groups)
     if standing == last.standing:
         return last
-    outside = await _outside(holdings, view.share, SURPLUS_DIRECTORIES_MAX) if len(view.table) else []
+    spare, outside = ranges_of(view.spare), list[Range]()
+    if len(view.table):
+        outside = await _outside(holdings, view.share | view.spare, SURPLUS_DIRECTORIES_MAX)
+        if not view.keeps_spares:  # what is no spare comes first: it goes first
+            within = await _outside(holdings, ~view.spare, SURPLUS_DIRECTORIES_MAX - len(outside))
+            outside = sorted([*outside, *within])
     surplus = view.groups_in(arcs_of(outside))
     pieces = [piece for part in outside for piece in view.groups_in(arcs_of((part,)))]
     last.steadiness.see({piece.arcs: piece.holders for piece in pieces}, parts.now())
@@ -75,6 +82,7 @@ async def survey(parts: Parts, holdings: Holdings, last: ShareSurvey) -> ShareSu
         surplus=[one for one in surplus if any(counts[part] for part in ranges_of(one.arcs))],
         pieces=pieces,
         steadiness=last.steadiness,
+        spare=sum(await holdings.counts(spare)) if spare else 0,
         standing=standing,
     )
 

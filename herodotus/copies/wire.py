@@ -61,12 +61,19 @@ PART, PARCEL, TOMBSTONE, MISSING = b"p", b"c", b"t", b"n"
 _KINDS = frozenset({PART, PARCEL, TOMBSTONE, MISSING})
 CAPTURE_KEY_BYTES = 19
 """Position[12] time[4] variant[3], as in the index."""
-STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED, COMING, DECLINED, AHEAD, KEPT_OUT = range(11)
-"""What became of a parcel, or would. The first two say that the peer holds it; the last three that no door lets it in
-now, that its date is ahead of the peer's clock, and that what was brought in does not spread in this network."""
+STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED, COMING, DECLINED, AHEAD, KEPT_OUT, FULL = range(
+    12
+)
+"""What became of a parcel, or would. The first two say that the peer holds it; the last four that no door lets it in
+now, that its date is ahead of the peer's clock, that what was brought in does not spread in this network, and that the
+peer has no room."""
 HELD = frozenset({STORED, KNOWN})
 UNWANTED = frozenset({DELETED, DECLINED, KEPT_OUT})
 """It is not sent there again, and does not count as a copy there."""
+CANNOT_STORE = "cannot-store"
+"""The word of refusal of a peer whose archive takes nothing now."""
+ROOM_BYTES = 1 << 12
+"""With less room, no capture is wanted: hardly a page would fit. A larger one may be refused before."""
 
 
 def outcome_of(why: TurnedAway) -> int:
@@ -203,7 +210,7 @@ def decode_keys(data: bytes) -> list[bytes]:
 
 def decode_outcomes(data: bytes, count: int) -> bytes:
     """One to each capture."""
-    if len(data) != count or max(data, default=0) > KEPT_OUT:
+    if len(data) != count or max(data, default=0) > FULL:
         raise MalformedError("not an outcome to each capture")
     return data
 

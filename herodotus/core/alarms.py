@@ -131,6 +131,12 @@ def _alarms_of_removals(status: PeerStatus) -> Iterator[str]:
 
 
 def _copying_alarms(copying: CopiesStatus) -> Iterator[str]:
+    if copying.too_few and copying.full:
+        yield (
+            f"{copying.too_few:,} captures have fewer copies than they should, as {len(copying.full):,} holders have no"
+            f" room ({', '.join(copying.full[:5])}): their next neighbours get copies instead. If you know their"
+            " operators, ask for more room; else invite more members"
+        )
     if copying.suspects:
         first = ", ".join(sorted(copying.suspects)[:5])
         yield f"{len(copying.suspects):,} peers broke a promise about copies: {first}"

@@ -295,6 +295,20 @@ class CopyPlacesStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpareStatus:
+    """Copies beyond those that the network promises, of which up to `copies` are kept while there is room. `held` are
+    captures that this peer keeps so for others. Of the `own` captures that it must hold, other peers have `known` spare
+    copies together, as of the last time that they were asked."""
+
+    copies: int = 0
+    held: int = 0
+    known: int = 0
+    own: int = 0
+    fills: bool = False
+    """This peer has room for more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopiesStatus:
     """Captures under way and since the start. `suspects` lists the peers that broke a promise, and how."""
 
@@ -326,9 +340,13 @@ class CopiesStatus:
     bytes_in: int = 0
     bytes_out: int = 0
     places: CopyPlacesStatus = field(default_factory=CopyPlacesStatus)
+    spares: SpareStatus = field(default_factory=SpareStatus)
     holders: tuple[HolderStatus, ...] = ()
     audits: tuple[AuditStatus, ...] = ()
     """The last of them, newest first."""
+    full: tuple[str, ...] = ()
+    """Holders that have no room, or cannot store: nothing is sent to them for an hour, and the next peers on the ring
+    get what they lack."""
     cross_fetches: CrossFetchStatus = field(default_factory=CrossFetchStatus)
     doors: DoorStatus = field(default_factory=DoorStatus)
     suspects: dict[str, str] = field(default_factory=dict)

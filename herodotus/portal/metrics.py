@@ -153,6 +153,11 @@ METRICS = (
     MetricRow(
         "copies_under_repair", "Damaged captures to be fetched again.", lambda s, _: s.copying.under_repair
     ),
+    MetricRow("copies_spare_held", "Spare copies kept for others.", lambda s, _: s.copying.spares.held),
+    MetricRow(
+        "copies_spare_known", "Spare copies of ours that others keep.", lambda s, _: s.copying.spares.known
+    ),
+    MetricRow("copies_full_holders", "Holders that have no room.", lambda s, _: len(s.copying.full)),
     MetricRow("copies_suspects", "Peers that broke a promise.", lambda s, _: len(s.copying.suspects)),
     MetricRow(
         "copies_turned_away_total",

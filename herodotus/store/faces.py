@@ -204,6 +204,10 @@ class Holdings(Protocol):
         """How full the archive is."""
         ...
 
+    async def has_room(self, size: int) -> bool:
+        """Whether so many bytes fit now."""
+        ...
+
     async def drop(
         self, low: bytes, high: bytes | None, keys: Container[bytes], may_go: Callable[[], bool]
     ) -> int:

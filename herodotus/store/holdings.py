@@ -358,6 +358,9 @@ class ArchiveHoldings:
     async def room(self) -> Room:
         return await self._read(lambda archive: archive.room())
 
+    async def has_room(self, size: int) -> bool:
+        return await self._read(lambda archive: archive.has_room(size))
+
     async def drop(
         self, low: bytes, high: bytes | None, keys: Container[bytes], may_go: Callable[[], bool]
     ) -> int:

@@ -23,7 +23,14 @@ class Purpose(Enum):
     SURPLUS = "surplus"
     """The other must hold it and we need not: it gets the captures that it lacks, and ours may go."""
 
+    SPARE = "spare"
+    """The other must hold it and we keep it while there is room: each gets the captures that it lacks."""
+    COUNT = "count"
+    """We must hold it and the other may keep it: how much of it does it have?"""
 
+
+UNHURRIED = frozenset({Purpose.SPARE, Purpose.COUNT})
+"""They wait while there is anything else to do."""
 Task = tuple[PeerKey, Purpose]
 
 
@@ -63,16 +70,17 @@ class ComparisonSchedule:
         entry.is_wanted_again = entry.is_running
         entry.due = min(entry.due, now + self._random.uniform(0, self._soon_s))
 
-    def take(self, now: float) -> Task | None:
-        """The task that has been due for the longest, to begin now."""
+    def take(self, now: float, *, is_busy: bool = False) -> Task | None:
+        """The task that has been due for the longest, to begin now; those that have no hurry come last, and not while
+        the peer is busy."""
         due = [
-            (entry.due, _order(task), task)
+            (task[1] in UNHURRIED, entry.due, _order(task), task)
             for task, entry in self._tasks.items()
-            if entry.due <= now and not entry.is_running
+            if entry.due <= now and not entry.is_running and not (is_busy and task[1] in UNHURRIED)
         ]
         if not due:
             return None
-        task = min(due)[2]
+        task = min(due)[-1]
         self._tasks[task].is_running = True
         self._tasks[task].is_wanted_again = False
         return task
@@ -93,8 +101,13 @@ class ComparisonSchedule:
             entry.due = now + wait_s * self._random.uniform(0.5, 1.0)
             assert entry.due <= now + self._every_s, "a peer that fails is asked no less often than others"
 
-    def next_deadline(self) -> float | None:
-        return min((entry.due for entry in self._tasks.values() if not entry.is_running), default=None)
+    def next_deadline(self, *, is_busy: bool = False) -> float | None:
+        waiting = (
+            entry.due
+            for task, entry in self._tasks.items()
+            if not entry.is_running and not (is_busy and task[1] in UNHURRIED)
+        )
+        return min(waiting, default=None)
 
 
 def _order(task: Task) -> tuple[str, PeerKey]:

@@ -176,6 +176,11 @@ class CopiesSettings:
     full_share: float = number(0, 1, "of the offer").setting(
         0.9, "surplus copies stay until the archive takes this share of what the peer offers"
     )
+    spare_share: float = number(0, 1, "of the offer").setting(
+        0.75,
+        "copies beyond those that the network promises are taken in until the archive takes this share of what the "
+        "peer offers; between this and copies.full_share they stay, then they go first. 0 takes none",
+    )
     let_go_share: float = number(0, 1, "of the archive's captures").setting(
         0.05, "the most that is deleted as surplus in 24 hours"
     )

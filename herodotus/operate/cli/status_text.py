@@ -53,6 +53,9 @@ def _copying_lines(copying: _Facts) -> list[str]:
     """The last comparison with each holder, the results of audits, the suspects."""
     told = _dict(copying, "places").get("told")
     lines = [_line("  places", told)] if told else []
+    lines += _spare_lines(_dict(copying, "spares"))
+    full = [str(peer) for peer in _list(copying.get("full"))]
+    lines += [_line("  no room", f"{', '.join(full)}: their neighbours get copies instead")] if full else []
     for holder in _dicts(copying.get("holders")):
         ago = holder.get("compared_s_ago")
         when = f"compared {_number(ago):,} s ago" if isinstance(ago, int) else "not compared yet"
@@ -86,6 +89,22 @@ def _copying_lines(copying: _Facts) -> list[str]:
     suspects = _dict(copying, "suspects")
     lines += [_line("  suspect", f"{peer}  {how}") for peer, how in list(suspects.items())[:SHOWN_MAX]]
     return lines
+
+
+def _spare_lines(spares: _Facts) -> list[str]:
+    """Copies beyond those that the network promises, on average, and what this peer keeps of them."""
+    most, own, known = (_number(spares.get(name)) for name in ("copies", "own", "known"))
+    if not most:
+        return []
+    average = (
+        f"{known / own:.1f} of up to {most:,.0f} besides those" if own else f"up to {most:,.0f} besides those"
+    )
+    more = "takes more" if spares.get("fills") is True else "takes no more now"
+    return [
+        _line(
+            "  spare", f"{average}; this peer keeps {_number(spares.get('held')):,.0f} for others, and {more}"
+        )
+    ]
 
 
 def _observation_lines(observation: object) -> list[str]:

@@ -1,6 +1,7 @@
 """Does every copy outlive full disks, rot, power cuts, stalled lines, wrong clocks and lies? In virtual time."""
 
 import random
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -13,7 +14,7 @@ from herodotus.core.index_rows import CAPTURE, decode_entry
 from herodotus.store.reader import Reader
 from herodotus.store.settings import ArchiveSettings
 from simnet.world.disk import SimulatedDisk
-from tests.herodotus.copies.world import Net, Peer, deposit, in_world, key_of, ring_of
+from tests.herodotus.copies.world import SETTINGS, Net, Peer, deposit, in_world, key_of, ring_of
 from tests.herodotus.store.making import DAY_S, NOW_S, page
 from tests.herodotus.store.memory_store import MemoryStore
 
@@ -37,6 +38,39 @@ def test_a_receiver_whose_disk_is_full_keeps_nobody_waiting_and_gets_the_rest_wh
         )
         full.store.archive.settings = ArchiveSettings()
         await net.settle(keys, within_s=1_500)
+
+    in_world(play)
+
+
+def test_a_full_holder_is_named_costs_no_line_and_the_next_peer_has_its_copies() -> None:
+    async def play(net: Net) -> None:
+        net.settings = replace(
+            SETTINGS, full_share=1.0, compare_s=7_200.0
+        )  # nothing goes; it stays full for 720 s
+        small = ArchiveSettings(archive_bytes_max=12_000)
+        await ring_of(net, *[None] * 7, MemoryStore(now, small))
+        full, sender = net.peers[7], net.peers[0]
+        for number in range(40):  # until it is full
+            await deposit(sender, f"http://example.org/{number}")
+        await anyio.sleep(120)
+        assert full.copies.status().to_fetch == 0
+        asked: list[str] = []
+
+        def listen(service: str, answer: bytes) -> bytes:
+            asked.append(service)
+            return answer
+
+        full.tamper = listen
+        assert full.me.hex()[:16] in sender.copies.status().full
+        keys = {await deposit(sender, f"http://example.com/{number}") for number in range(20)}
+        await anyio.sleep(60)
+        lacking = {key for key in keys if full.me in net.holders(key)} - full.ids()
+        assert lacking
+        for key in lacking:
+            there = net.copies_of(key) - {sender.number}
+            assert len(there | {sender.number}) >= net.copies, "the next on the ring has it"
+        assert wire.PUT not in asked, "nothing is sent to be refused"
+        assert not any(sender.copies.parts.ledger.is_held(full.me, key) for key in lacking)
 
     in_world(play)
 

@@ -169,7 +169,7 @@ class Scene:
             surplus=[self.group],
             pieces=[self.group],
             steadiness=self.steadiness,
-            standing=(0, 0, self.parts.view.version),
+            standing=(0, 0, self.parts.view.version, False),
         )
 
     async def let_go(self) -> int:

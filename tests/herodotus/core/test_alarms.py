@@ -88,6 +88,10 @@ def test_a_peer_that_is_well_raises_none() -> None:
             ),
             "The copies in 5 places: few networks have most of the ring. Invite members elsewhere",
         ),
+        (
+            replace(STATUS, copying=CopiesStatus(too_few=9, full=("a", "b"))),
+            "9 captures have fewer copies than they should, as 2 holders have no room (a, b)",
+        ),
         (replace(STATUS, copying=CopiesStatus(to_send=4, to_fetch=3, done_in_s=None)), "7 copies wait to be moved"),
         (replace(STATUS, readers=ReadersStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections to the portal"),
         (replace(STATUS, calls=CallsStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections for calls"),
