@@ -24,6 +24,8 @@ CROWD_FROM = 100
 CROWDS_COUNTED_MAX = 1_024
 CALLS_PER_PEER = Rate(per_second=100, burst=400)
 CALLS_PER_NEWCOMER = Rate(per_second=5, burst=20)
+CALLS_OF_STRANGERS = Rate(per_second=1, burst=5)
+"""Of one prefix: whoever wants to join asks once."""
 
 
 class CallerStanding(Enum):
@@ -50,6 +52,7 @@ class AdmissionLimits:
     arrivals_per_prefix: Rate = ARRIVALS_PER_PREFIX
     calls_per_peer: Rate = CALLS_PER_PEER
     calls_per_newcomer: Rate = CALLS_PER_NEWCOMER
+    calls_of_strangers: Rate = CALLS_OF_STRANGERS
     bytes_max: int = 64 * MIB
     bytes_per_peer: int = 17 * MIB
     """Two questions or answers of the largest kind."""
@@ -223,6 +226,10 @@ class Admission:
         is_member = visitor.standing is CallerStanding.MEMBER
         rate = limits.calls_per_peer if is_member else limits.calls_per_newcomer
         return self._buckets.take(("ask", visitor.peer), rate, now)
+
+    def may_stranger_ask(self, visitor: Caller, now: float) -> bool:
+        """One question of a caller of whom the ring knows nothing?"""
+        return self._buckets.take(("stranger", visitor.prefix), self._limits.calls_of_strangers, now)
 
     def books(self, visitor: Caller, size_bytes: int) -> bool:
         """Whether so much more may be held for it; if so it is booked until `unbooks`."""

@@ -72,6 +72,8 @@ class Services:
 
     calls: Mapping[str, Callable[[PeerKey, bytes], Awaitable[bytes]]] = field(default_factory=dict)
     streams: Mapping[str, Callable[[PeerKey, bytes], AsyncIterator[bytes]]] = field(default_factory=dict)
+    for_anybody: frozenset[str] = frozenset()
+    """Calls that a caller of whom the ring knows nothing may make as well, once on a connection."""
 
     @classmethod
     def of(cls, *parts: "Services") -> "Services":
@@ -83,6 +85,7 @@ class Services:
         return cls(
             calls={name: handler for part in parts for name, handler in part.calls.items()},
             streams={name: handler for part in parts for name, handler in part.streams.items()},
+            for_anybody=frozenset().union(*(part.for_anybody for part in parts)),
         )
 
 

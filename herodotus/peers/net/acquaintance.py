@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Protocol
 
-from dht.core.ids import PeerKey
+from dht.core.ids import NetworkId, PeerKey
 from dht.core.records import Address, SignedRecord, record_fault
 from dht.core.rules import RingRules
 from dht.endpoint import packed_address
@@ -30,6 +30,17 @@ class Acquaintance(Protocol):
     def is_rotation(self, record: bytes, *, old: bytes, new: bytes) -> bool:
         """Do both keys say that one follows the other?"""
         ...
+
+
+def shown_rotation(record: bytes, network: bytes, now: float) -> tuple[bytes, bytes] | None:
+    """The old and the new key of a peer whose sound record has both, for a caller that knows neither ring nor table."""
+    signed = decode_record(record) if record else None
+    if not isinstance(signed, SignedRecord) or not signed.record.previous:
+        return None
+    is_sound = record_fault(signed.record, NetworkId(network), now) is None and Verifier().is_record_signed(
+        signed
+    )
+    return (signed.record.previous, signed.record.peer) if is_sound else None
 
 
 class RingTable(Protocol):

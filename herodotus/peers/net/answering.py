@@ -49,6 +49,9 @@ BOOKING_S = 10.0
 HANDLER_S_MAX = 120.0
 """Whatever deadline the caller names."""
 BETWEEN_PIECES_S_MAX = 120.0
+STRANGERS_QUESTION_BYTES_MAX = 256
+STRANGERS_ANSWER_BYTES_MAX = 1 << 16
+STRANGERS_AGAIN_S = 5.0
 ACCEPT_AGAIN_S = 0.5
 _HELLO = frozenset({FrameKind.HELLO})
 _QUESTION = frozenset({FrameKind.CALL, FrameKind.STREAM})
@@ -164,12 +167,37 @@ class Answering:
             raise FrameError("forged")
         parts.on_proven(hello.caller)
         standing = parts.acquaintance.standing(hello.caller, hello.record, host)
+        if standing is CallerStanding.UNKNOWN and await self._answer_stranger(connection, visitor):
+            return None
         word = self._admission.proves(visitor, hello.caller, standing)
         if word is None:
             return hello.caller
         after_s = 60.0 if standing is CallerStanding.UNKNOWN else 5.0
         await self._say_no(connection, word, after_s)
         return None
+
+    async def _answer_stranger(self, connection: FrameConnection, visitor: Caller) -> bool:
+        """The question that anybody may ask, if this is one: how else would a newcomer learn the charter?"""
+        services = self._parts.services
+        kind, length = await connection.read_head(_QUESTION)
+        if kind is not FrameKind.CALL or length > STRANGERS_QUESTION_BYTES_MAX:
+            return False
+        asked = CallQuestion.read(await connection.read_content(kind, length))
+        if asked.service not in services.for_anybody:
+            return False
+        if not self._admission.may_stranger_ask(visitor, anyio.current_time()):
+            await self._say_no(connection, "busy", STRANGERS_AGAIN_S)
+            return True
+        found = await _guarded(lambda: services.calls[asked.service](b"", asked.body), asked.service)
+        if isinstance(found, CallRefusal):
+            return await self._refuse(connection, found)
+        assert found is not None, "only a stream ends so"
+        assert len(found) <= STRANGERS_ANSWER_BYTES_MAX, (
+            f"{asked.service} answers {len(found)} bytes to a stranger"
+        )
+        self._answered += 1
+        await self._send(connection, FrameKind.ANSWER, found)
+        return True
 
     async def _say_no(self, connection: FrameConnection, word: str, after_s: float) -> None:
         """The caller's question is on its way: it is taken off the line unread, or closing would take back our no."""
