@@ -5,7 +5,7 @@ each can be missing. What was found once is remembered, so that a restart needs 
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from random import Random
@@ -31,9 +31,13 @@ SAVE_S = 300.0
 RENDEZVOUS_AGAIN_S = 60.0
 
 
+Given = Callable[[], Awaitable[Sequence[tuple[str, int]]]]
+"""Contacts that the owner named, as they are now: a name may have other addresses tomorrow."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finders:
-    given: Sequence[tuple[str, int]]
+    given: Given
     remembered: RememberedPeers
     lan: LanDiscovery
     rendezvous: Rendezvous
@@ -69,8 +73,9 @@ async def first_contacts(finders: Finders, own: Address) -> list[Address]:
     """Contacts for the first join: from what the owner said to what strangers say, each source asked only when those
     before it did not suffice. The rendezvous is asked later, beside a ring of one.
     """
-    wanted, us = max(CONTACTS_WANTED, len(finders.given)), socket_address(own.host, own.port)
-    found = dict.fromkeys(endpoint for endpoint in finders.given if endpoint != us)
+    given, us = await finders.given(), socket_address(own.host, own.port)
+    wanted = max(CONTACTS_WANTED, len(given))
+    found = dict.fromkeys(endpoint for endpoint in given if endpoint != us)
     if len(found) < wanted:
         met = (peer.endpoint for peer in finders.remembered.in_order())
         found |= dict.fromkeys(endpoint for endpoint in met if endpoint != us)
@@ -125,7 +130,7 @@ async def _ask_again(finders: Finders, node: RingNode) -> None:
     """Contacts that were given and are not in our ring: they may be of another half of it, or were down."""
     while True:
         await anyio.sleep(LAN_LOOK_S)
-        for endpoint in finders.given:
+        for endpoint in await finders.given():
             address = packed_address(endpoint)
             if address != node.me.address and not node.is_known(address):
                 await node.show(address)

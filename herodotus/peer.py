@@ -62,6 +62,7 @@ from herodotus.home.identity import PeerId, names_of_key, peer_id, shown_peer_id
 from herodotus.home.log_tail import log_tail
 from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
 from herodotus.peers.calls import Services
+from herodotus.peers.invited import charter_services
 from herodotus.peers.membership import MembershipParts, RingMembership, place_rules_of
 from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.peers.observation import Observation
@@ -468,7 +469,8 @@ class Peer:
     async def _calls_opened(self) -> AsyncIterator[None]:
         """What calls others is opened between the two: what answers them must be there before they come."""
         ring = self._membership.node
-        own = (self._steward.services, self._copies.services(), self._notices.services())
+        charter = charter_services(self._parts.charter)
+        own = (self._steward.services, self._copies.services(), self._notices.services(), charter)
         async with (
             self._call_port.calling(ring) as calls,
             self._exchange.opened(ring, calls, self._daily) as links,

@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -29,7 +30,7 @@ from dht.finding import Finders
 from dht.transport import OnEvent, OnMessages
 from dht.udp import DatagramSocket, UdpTransport
 from herodotus.core.ports import Lane
-from herodotus.core.settings.fields import HostPort
+from herodotus.core.settings.fields import HostPort, PeerDoor
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.peers.membership import FinderParts
 from herodotus.portal.answer import Answer
@@ -209,7 +210,7 @@ class SimulatedMachine:
 
     def finders(self, parts: FinderParts) -> Finders:
         return Finders(
-            given=parts.given,
+            given=partial(self._given, parts.given),
             remembered=parts.remembered,
             lan=LanDiscovery(),
             rendezvous=Rendezvous(),
@@ -217,6 +218,10 @@ class SimulatedMachine:
             wall_clock=self.unix_s,
             random=self.chance,
         )
+
+    async def _given(self, doors: Sequence[PeerDoor]) -> Sequence[tuple[str, int]]:
+        await anyio.lowlevel.checkpoint()
+        return [(door.host, door.port) for door in doors if door.port is not None]
 
     def gateways(self) -> Sequence[tuple[str, PortGateway]]:
         return ()

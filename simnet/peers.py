@@ -29,7 +29,7 @@ from dht.core.ids import PeerKey
 from herodotus.core.charter import Charter
 from herodotus.core.index_rows import CAPTURE
 from herodotus.core.orders import Begin, Drain
-from herodotus.core.settings.fields import HostPort
+from herodotus.core.settings.fields import HostPort, PeerDoor
 from herodotus.core.settings.sections import (
     CopiesSettings,
     CrawlSettings,
@@ -172,7 +172,7 @@ class Peers:
             ring=RingSettings(
                 listen=HostPort(host="0.0.0.0", port=own[1]),  # noqa: S104  # nothing listens but in the world
                 advertise=own[0],
-                join=() if own == first else (HostPort(host=first[0], port=first[1]),),
+                join=() if own == first else (PeerDoor(host=first[0], port=first[1]),),
                 virtual_nodes=1,
             ),
             discovery=DiscoverySettings(lan=False, kademlia=False, port_mapping=False, dial_backs=0),

@@ -78,6 +78,7 @@ class RingStatus:
     traffic: TrafficStatus
     places: PlacesStatus = PlacesStatus()
     silent: SilentStatus = SilentStatus()
+    invitation: str = ""  # the line for `herodotus join`; empty while nobody could be reached by it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from ipaddress import ip_address
 from random import Random
 
@@ -13,6 +14,7 @@ from dht.discovery.rendezvous import Rendezvous
 from dht.discovery.upnp import UpnpGateway
 from dht.endpoint import socket_address
 from dht.finding import Finders
+from herodotus.peers.contact_names import places_of
 from herodotus.peers.membership import FinderParts
 
 RENDEZVOUS_PORT_OFFSET = 2000
@@ -21,7 +23,7 @@ _REQUESTS_OF_ONE_MACHINE = 2_000.0  # a second: all of a test's overlay share on
 
 def finders_of(parts: FinderParts, wall_clock: Callable[[], float], chance: Random) -> Finders:
     return Finders(
-        given=parts.given,
+        given=partial(places_of, parts.given, is_ipv6=parts.is_ipv6),
         remembered=parts.remembered,
         lan=_lan(parts) if parts.settings.lan else LanDiscovery(),
         rendezvous=_rendezvous(parts, wall_clock, chance) if parts.settings.kademlia else Rendezvous(),
@@ -46,7 +48,8 @@ def _lan(parts: FinderParts) -> LanDiscovery:
 
 def _rendezvous(parts: FinderParts, wall_clock: Callable[[], float], chance: Random) -> Rendezvous:
     host, port = socket_address(parts.address.host, parts.address.port)
-    known = [*parts.given, *(one.endpoint for one in parts.remembered.in_order())]
+    given = [(one.host, one.port) for one in parts.given if one.port is not None and not one.is_name]
+    known = [*given, *(one.endpoint for one in parts.remembered.in_order())]
     settings = KademliaSettings(
         network=parts.network,
         listen_host=parts.listen.host,

@@ -5,7 +5,7 @@ The part of the composition root that knows `dht`: everything else of the peer s
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address, ip_network
@@ -20,6 +20,7 @@ from dht import Contact, NodePorts, NodeSettings, RingNode, open_node
 from dht.core.ids import IPV4_BYTES, NetworkId, PeerKey
 from dht.core.machine import NodeView
 from dht.core.places import FORGOTTEN_DAYS, PlaceRules, Standing, day_from, moved
+from dht.core.reachability import Reachability
 from dht.core.reader import Member
 from dht.core.records import SECONDS_PER_DAY, Address, PeerRecord, SignedRecord, Stay
 from dht.core.rules import RingRules
@@ -35,8 +36,9 @@ from dht.transport import TransportLimits
 from dht.wire import decode_record, encode_record
 from herodotus.core.charter import Charter
 from herodotus.core.errors import PortTaken
+from herodotus.core.invitation import CHARTER_BYTES, Invitation, InvitedContact, key_hash
 from herodotus.core.ports import Clocks
-from herodotus.core.settings.fields import HostPort
+from herodotus.core.settings.fields import HostPort, PeerDoor
 from herodotus.core.settings.sections import DiscoverySettings, Settings
 from herodotus.core.status import (
     NeighbourStatus,
@@ -53,6 +55,8 @@ from herodotus.peers.net.line import Port
 
 logger = logging.getLogger(__name__)
 
+DOORS_MAX = 3
+"""Members that an invitation names: the line stays short enough to be read out."""
 JOIN_PATIENCE_S = 3.0
 """How long the peer's other parts wait for the ring: readers are served even where no contact answers."""
 
@@ -66,7 +70,9 @@ class FinderParts:
     peer: PeerKey
     listen: HostPort
     address: Address
-    given: Sequence[tuple[str, int]]
+    given: Sequence[PeerDoor]
+    is_ipv6: bool
+    """The family of our own socket: addresses of the other one are of no use."""
     remembered: RememberedPeers
     state: Path
     """A file for the rendezvous's memory."""
@@ -226,7 +232,8 @@ class RingMembership:
                 peer=peer_key(self._parts.key),
                 listen=listen,
                 address=address,
-                given=[(one.host, one.port) for one in self._ring.join],
+                given=self._ring.join,
+                is_ipv6=":" in listen.host,
                 remembered=remembered,
                 state=self._parts.home.rendezvous,
                 validate=record_facts(self.rules, Verifier()),
@@ -274,6 +281,18 @@ class RingMembership:
         traffic = self.node.statistics().transport
         return traffic.bytes_in, traffic.bytes_out
 
+    def _invitation(self, standings: Mapping[PeerKey, Standing]) -> str:
+        """For others, as things are now; empty while nobody could come in by it."""
+        is_reachable = self._is_private or self.node.statistics().standing is Reachability.MEMBER
+        doors = doors_to(self.node.me, self.node.members(), standings, is_reachable=is_reachable)
+        contacts = tuple(
+            InvitedContact(key_hash=key_hash(peer), host=socket_address(at.host, at.port)[0], port=at.port)
+            for peer, at in doors
+        )
+        day = int(self._parts.world.unix_s() // SECONDS_PER_DAY)
+        hashed = self._parts.charter.network_id()[:CHARTER_BYTES]
+        return str(Invitation(charter_hash=hashed, day=day, contacts=contacts)) if contacts else ""
+
     def status(self) -> RingStatus:
         figures = self.node.statistics()
         ring, traffic = figures.ring, figures.transport
@@ -302,6 +321,7 @@ class RingMembership:
                 standings.values(), rules, rules.day_of(self._parts.world.unix_s()), own=own
             ),
             silent=silent_status(self.node.members(), self.node.machine.silent_strangers()),
+            invitation=self._invitation(standings),
             members=ring.members,
             ideal=figures.is_ideal and figures.is_joined,
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in self.node.my_arcs()),
@@ -320,6 +340,26 @@ class RingMembership:
                 dropped={**dict(traffic.dropped), **dict(ring.counts), **dict(figures.dial_backs)},
             ),
         )
+
+
+def doors_to(
+    me: Contact, members: Iterable[Member], standings: Mapping[PeerKey, Standing], *, is_reachable: bool
+) -> list[tuple[PeerKey, Address]]:
+    """At which members a newcomer should knock: at this one if it can be called, then at those of age, each in
+    another place."""
+    mine = [(me.peer, me.address)] if is_reachable else []
+    others = sorted(
+        (one for one in members if one.peer != me.peer and one.clock == "well" and one.peer in standings),
+        key=lambda one: (not standings[one.peer].is_of_age, one.peer),
+    )
+    own = standings.get(me.peer)
+    places = {own.place} if own is not None and is_reachable else set[Hashable]()
+    apart, beside = list[tuple[PeerKey, Address]](), list[tuple[PeerKey, Address]]()
+    for one in others:
+        place = standings[one.peer].place
+        (beside if place in places else apart).append((one.peer, one.address))
+        places.add(place)
+    return [*mine, *apart, *beside][:DOORS_MAX]
 
 
 def places_status(

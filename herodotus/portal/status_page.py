@@ -9,6 +9,7 @@ see it a sentence is enough.
 import math
 from collections.abc import Iterable, Sequence
 
+import segno
 from markupsafe import Markup
 
 from herodotus.core.status import CopiesStatus, LeavingStatus, PeerStatus, RingStatus
@@ -59,6 +60,14 @@ def _place(position: str) -> tuple[str, str]:
     return f"{_MIDDLE + RADIUS * math.sin(angle):.1f}", f"{_MIDDLE - RADIUS * math.cos(angle):.1f}"
 
 
+def qr_picture(line: str) -> Markup:
+    """For the camera of a telephone. Capital letters alone need fewer modules."""
+    picture = segno.make(line.upper(), micro=False).svg_inline(
+        scale=4, border=4, light="#fff", title="The invitation as a QR code", omitsize=False
+    )
+    return Markup(picture)  # noqa: S704  # segno's own, of letters and digits
+
+
 AUDITS_SHOWN_MAX = 5
 UNWELL_SHOWN_MAX = 20
 
@@ -78,6 +87,8 @@ def status_page(
         histogram=sorted(status.copies.items(), key=lambda item: int(item[0])),
         captures=sum(status.copies.values()),
         ring_picture=ring_picture(status.ring),
+        invitation=status.ring.invitation,
+        invitation_picture=qr_picture(status.ring.invitation) if status.ring.invitation else "",
         share=f"{share_of(status.ring.arcs):.1%}",
         unwell=", ".join(f"{peer[:12]} ({clock})" for peer, clock in unwell),
         repair=_repair(copying),

@@ -66,8 +66,11 @@ class Lan(LanDiscovery):
 
 
 def finders_in(folder: Path, given: Sequence[Endpoint] = ()) -> Finders:
+    async def named() -> Sequence[Endpoint]:
+        return given
+
     return Finders(
-        given=given,
+        given=named,
         remembered=RememberedPeers(folder / "met", NETWORK),
         lan=LanDiscovery(),
         rendezvous=Rendezvous(),

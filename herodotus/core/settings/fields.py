@@ -16,6 +16,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from herodotus.core.errors import SettingError
+from herodotus.core.host_names import host_kind, is_host_name
 from herodotus.core.offered_limits import Hours
 
 _KIND = "herodotus.kind"
@@ -62,6 +63,39 @@ class HostPort:
         if port > 65535:
             raise Unfit(f"must have a port of 0 to 65535, not {port}")
         return cls(host=str(address), port=port)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerDoor:
+    """Where a peer may be found: an address and port, a name and port, or a name alone, whose port DNS may tell."""
+
+    host: str
+    port: int | None
+
+    def __str__(self) -> str:
+        return self.host if self.port is None else str(HostPort(host=self.host, port=self.port))
+
+    @property
+    def is_name(self) -> bool:
+        return host_kind(self.host) == 0
+
+    @classmethod
+    def parse(cls, text: str) -> "PeerDoor":
+        match = re.fullmatch(r"\[([^\]]+)\](?::(\d{1,5}))?|([^:\[\]]+)(?::(\d{1,5}))?", text.strip())
+        what = "IP:PORT, NAME:PORT, or the NAME of a network's contacts"
+        if match is None:
+            raise Unfit(f"must be {what} (IPv6 as [2001:db8::1]:4484), not {shown(text)}")
+        host, port = (match[1] or match[3]).lower().rstrip("."), match[2] or match[4]
+        is_number = host_kind(host) != 0
+        if not is_number and (
+            match[1] is not None or host.replace(".", "").isdigit() or not is_host_name(host)
+        ):
+            raise Unfit(f"must be {what}, and {shown(host)} is neither an address nor a name")
+        if port is None and is_number:
+            raise Unfit(f"must have a port after the address, as {host}:4484, not {shown(text)}")
+        if port is not None and not 0 < int(port) <= 65535:
+            raise Unfit(f"must have a port of 1 to 65535, not {port}")
+        return cls(host=host, port=None if port is None else int(port))
 
 
 def _typed(value: object, wanted: type | tuple[type, ...], what: str) -> object:
@@ -179,6 +213,10 @@ def line(length_max: int, what: str = "one line of text", pattern: str = ".*") -
 
 def endpoint() -> FieldKind:
     return _textual("IP:PORT", HostPort.parse)
+
+
+def peer_door() -> FieldKind:
+    return _textual("IP:PORT, NAME:PORT or NAME", PeerDoor.parse)
 
 
 def web_address() -> FieldKind:

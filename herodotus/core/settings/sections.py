@@ -8,6 +8,7 @@ from typing import get_type_hints
 from herodotus.core.offered_limits import DiskLimits, Hours, TrafficLimits
 from herodotus.core.settings.fields import (
     HostPort,
+    PeerDoor,
     choice,
     endpoint,
     flag,
@@ -15,6 +16,7 @@ from herodotus.core.settings.fields import (
     line,
     many,
     number,
+    peer_door,
     seconds,
     web_address,
     whole,
@@ -83,8 +85,10 @@ class RingSettings:
         HostPort(host="0.0.0.0", port=4484),  # noqa: S104  # peers anywhere are the point
         "where other peers reach this one, by UDP and TCP; the portal is at port + 1000, the rendezvous at port + 2000",
     )
-    join: tuple[HostPort, ...] = many(endpoint(), 64).setting(
-        (), "peers to join the ring through; the peer remembers those it met"
+    join: tuple[PeerDoor, ...] = many(peer_door(), 64).setting(
+        (),
+        "peers to join the ring through; the peer remembers those it met. For a name alone DNS is asked (SRV records of"
+        " _herodotus._tcp.NAME), else port 4484 is tried",
     )
     advertise: str = line(45, "an IP address", r"[0-9A-Fa-f:.]*").setting(
         "", "the address at which others reach this peer; if empty, the peer finds out"

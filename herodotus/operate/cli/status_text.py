@@ -14,6 +14,12 @@ SHOWN_MAX = 64
 """Rows of a table: a peer has at most 16 successors and 64 positions."""
 AUDITS_SHOWN = 5
 OBSERVED_SHOWN = 5
+ALONE_AFTER_S = 30
+"""A peer with contacts that answer is in the ring by then."""
+_ALONE = (
+    "This peer is alone: nobody else has what it archives. Join others with the line that `herodotus invite` prints at"
+    " theirs (`herodotus join LINE`), or let others join this one: `herodotus invite` here."
+)
 _WIDTH = 13
 _Facts = Mapping[str, Any]
 
@@ -23,6 +29,8 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
     names = ("peer_id", "nickname", "version", "network", "network_id", "http", "pid", "started", "uptime_s")
     lines = [_line(name, facts.get(name, "")) for name in names]
     lines += [_line("alarm", one) for one in _list(facts.get("alarms"))]
+    if _is_alone(facts):
+        lines.insert(0, _ALONE)
     ring = facts.get("ring")
     if isinstance(ring, dict):
         lines += _ring_lines(ring, facts, previous)
@@ -47,6 +55,10 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
             )
             lines.append(_line(name, numbers or "-"))
     return lines + _copying_lines(_dict(facts, "copying"))
+
+
+def _is_alone(facts: _Facts) -> bool:
+    return _dict(facts, "ring").get("members") == 1 and _number(facts.get("uptime_s")) >= ALONE_AFTER_S
 
 
 def _copying_lines(copying: _Facts) -> list[str]:

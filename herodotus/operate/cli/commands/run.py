@@ -28,7 +28,10 @@ from herodotus.operate.settings.load import text_layer, with_http_beside_ring
     "--http", metavar="IP:PORT", help="Where readers reach the portal (default: the peer's port + 1000)."
 )
 @click.option(
-    "--join", metavar="IP:PORT", multiple=True, help="A peer to join the ring through; several are better."
+    "--join",
+    metavar="HOST[:PORT]",
+    multiple=True,
+    help="A peer to join the ring through, by address or name; several are better.",
 )
 @click.option(
     "--seed", metavar="URL", multiple=True, help="A page to start at; kept, as by `herodotus seed add`."

@@ -21,6 +21,7 @@ from herodotus.core.settings.fields import (
     many,
     nearest,
     number,
+    peer_door,
     shown_key,
     web_address,
     whole,
@@ -78,6 +79,25 @@ def test_any_text_is_read_or_refused_with_a_short_sentence(name: str) -> None:
     read()
 
 
+A_DOOR = "IP:PORT, NAME:PORT, or the NAME of a network's contacts"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("192.0.2.1:4484", "192.0.2.1:4484"),
+        ("[2001:db8::1]:4484", "[2001:db8::1]:4484"),
+        ("Ring.Example.ORG.", "ring.example.org"),
+        ("peer.example.org:4500", "peer.example.org:4500"),
+        ("localhost:4484", "localhost:4484"),
+    ],
+)
+def test_a_peer_is_found_by_its_address_or_name(text: str, shown: str) -> None:
+    door = peer_door().read_text(text)
+    assert str(door) == shown
+    assert peer_door().read_text(shown) == door
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "sentence"),
     [
@@ -103,6 +123,18 @@ def test_any_text_is_read_or_refused_with_a_short_sentence(name: str) -> None:
         (endpoint(), "1.2.3.4:65536", "must have a port of 0 to 65535, not 65536"),
         (endpoint(), "::1:80", "must be IP:PORT (IPv6 as [::1]:4484), not '::1:80'"),
         (endpoint(), 80, "must be IP:PORT, not 80"),
+        (peer_door(), "192.0.2.1", "must have a port after the address, as 192.0.2.1:4484, not '192.0.2.1'"),
+        (peer_door(), "example.org:0", "must have a port of 1 to 65535, not 0"),
+        (peer_door(), "example.org:70000", "must have a port of 1 to 65535, not 70000"),
+        (peer_door(), "1.2.3:80", f"must be {A_DOOR}, and '1.2.3' is neither an address nor a name"),
+        (peer_door(), "a b", f"must be {A_DOOR}, and 'a b' is neither an address nor a name"),
+        (peer_door(), "-a.org", f"must be {A_DOOR}, and '-a.org' is neither an address nor a name"),
+        (
+            peer_door(),
+            "[example.org]:80",
+            f"must be {A_DOOR}, and 'example.org' is neither an address nor a name",
+        ),
+        (peer_door(), "::1:80", f"must be {A_DOOR} (IPv6 as [2001:db8::1]:4484), not '::1:80'"),
         (
             web_address(),
             "ftp://x",
