@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from random import Random
 
 from dht.core.holders import Table
-from dht.core.ids import CIRCLE, Key, PeerKey, distance
+from dht.core.ids import CIRCLE, Key, PeerKey, distance, position_of
 from dht.core.placement import Rule
 from dht.core.places import PlaceRules, place_at
-from dht.core.records import Address, Contact
+from dht.core.records import SLOTS, Address, Contact
 
 COPIES = 6
 BY_PEER, BY_PLACE = Rule(COPIES), Rule(COPIES, PlaceRules())
@@ -220,6 +220,40 @@ def print_differences(size: int, rings: int) -> None:
     )
 
 
+V4_CHOSEN = [bytes((11, area, place)) for area in range(3) for place in range(2)]
+V6_CHOSEN = [bytes((0x2A, area << 4, 0, 0, 0, place)) for area in range(3) for place in range(2)]
+CHOSEN_KEYS = 20
+SUBSCRIBERS = range(0, 65_536, 16)
+"""Of the /64 of a /48: one in sixteen is enough to see it."""
+
+
+def nearest(key: Key, place: bytes, chance: Random) -> Contact:
+    """The member whose position comes first behind the key, of all that its owner can have in this place."""
+    is_v4 = len(place) == 3
+    hosts = (
+        (place + bytes((number,)) for number in range(256))
+        if is_v4
+        else (place + number.to_bytes(2, "big") + bytes(8) for number in SUBSCRIBERS)
+    )
+    slots = [(host, slot) for host in hosts for slot in range(SLOTS)]
+    host, slot = min(slots, key=lambda one: distance(key, position_of(one[0], 4484, one[1], 0, "ip")))
+    return member(host, 1, chance, slot)[0]
+
+
+def print_chosen(size: int) -> None:
+    """Who wants one page has all networks' positions to choose from."""
+    for name, places in (("/24 of three /16", V4_CHOSEN), ("/48 of three /28", V6_CHOSEN)):
+        chance, held = Random(f"chosen {size}"), Counter[int]()
+        ring = honest_ring(size, chance)
+        for _ in range(CHOSEN_KEYS):
+            key = Key(chance.randbytes(20))
+            theirs = {nearest(key, place, chance) for place in places}
+            line = sorted({*ring, *theirs}, key=lambda one: one.position)
+            held[len(theirs.intersection(Table(line, BY_PLACE).of(key)))] += 1
+        said = ", ".join(f"{count} of six {held[count]}" for count in sorted(held))
+        print(f"{size:6,}  six {name}, {CHOSEN_KEYS} keys: {said}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench places", description=__doc__)
     parser.add_argument("--rings", type=int, default=5)
@@ -238,6 +272,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("a peer whose table lacks three members that joined")
     for size in sizes:
         print_differences(size, asked.rings)
+    print("one chosen key: how many of its holders are in six networks of one person")
+    for size in sizes:
+        print_chosen(size)
     print("1,000 members of one position in few places, one of them with a single member")
     print_bound(Random(1))
     return 0

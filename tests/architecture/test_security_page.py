@@ -7,22 +7,30 @@ from pathlib import Path
 
 import pytest
 
+from scripts.planting.bugs import read_mutants
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "understand" / "security.md"
 SECTIONS = ("Peers", "Origins", "Archived pages", "Readers", "The operator's machine and browser")
 COLUMNS = 4
+PRICED_COLUMNS = 5
 _NAMED = re.compile(r"`([^`]+)`")
 
 
 def rows_of(page: str) -> list[list[str]]:
-    """Cells of every threat. A table of threats begins with the word; others tell figures."""
+    """Cells of every threat."""
+    return rows_under("threat", page)
+
+
+def rows_under(word: str, page: str) -> list[list[str]]:
+    """Cells of all tables that begin with this word; others tell other things."""
     found, is_of_threats = [], False
     for before, line in itertools.pairwise(["", *page.splitlines()]):
         if not line.startswith("|"):
             continue
         row = [cell.strip() for cell in line.strip("|").split("|")]
         if not before.startswith("|"):
-            is_of_threats = row[0] == "threat"
+            is_of_threats = row[0] == word
         elif is_of_threats and row[0] != "---":
             found.append(row)
     return found
@@ -56,6 +64,50 @@ def missing(page: str, root: Path) -> list[str]:
 
 def test_every_threat_has_a_defence_and_a_test_that_exist() -> None:
     assert missing(PAGE.read_text(), ROOT) == []
+
+
+def unpriced(page: str, root: Path) -> list[str]:
+    """Attackers without a price in money, or the word for nothing, and those whose test is not there, or notices no
+    planted fault: then nobody knows whether it fails when its rule is switched off."""
+    leant_on = {test.partition("::")[0] for mutant in read_mutants() for test in mutant.tests}
+    found = []
+    for row in rows_under("who", page):
+        if len(row) != PRICED_COLUMNS:
+            found.append(f"{row[0]}: {len(row)} cells")
+            continue
+        if not re.search(r"\d €|nothing", row[1]) or not row[2] or not row[3]:
+            found.append(f"{row[0]}: no price, aim or answer")
+        tests = _NAMED.findall(row[4])
+        if not tests:
+            found.append(f"{row[0]}: no test")
+        for name in tests:
+            path, _, test = name.partition("::")
+            if not (root / path).is_file() or test not in functions_in(root / path) or path not in leant_on:
+                found.append(name)
+    return found
+
+
+def test_every_attacker_has_a_price_and_a_test_that_notices_planted_faults() -> None:
+    page = PAGE.read_text()
+    assert unpriced(page, ROOT) == []
+    assert len(rows_under("who", page)) >= 15
+    assert "*Left:*" in page
+    assert "*Not stopped:*" in page
+
+
+def test_an_attacker_without_a_price_or_with_a_test_of_nothing_is_found() -> None:
+    head = "| who | price | wants | what stops them, and what is left | test |\n|---|---|---|---|---|\n"
+    path = "tests/dht/test_holders.py"
+    good = f"| a | 5 € | b | c | `{path}::test_an_empty_table_has_no_answers` |\n"
+    assert unpriced(head + good, ROOT) == []
+    for spoilt in (
+        good.replace("5 €", "much"),
+        good.replace("| c |", "|  |"),
+        good.replace("an_empty", "a_full"),
+    ):
+        assert len(unpriced(head + spoilt, ROOT)) == 1, spoilt
+    assert unpriced(head + good.replace(path, "tests/test_cli.py"), ROOT) != []
+    assert unpriced(head + "| a | 5 € | b | c |\n", ROOT) == ["a: 4 cells"]
 
 
 @pytest.mark.parametrize("heading", SECTIONS)
