@@ -3,6 +3,7 @@
     scripts/bench day                         1,000 members for 24 hours, nobody comes or goes (some 10 minutes)
     scripts/bench day --up-h 96 --down-h 24   members that are off for a day after four days, as in the thesis
     scripts/bench day --whole 12 --pages 20   12 whole peers with stores and a crawl, for a day
+    scripts/bench day --added                 what proofs, windows and notices add, from what one of each costs
 
 A thousand whole peers are too many for one machine, so `days/ring.py` runs the ring without sessions and keys, and
 `days/whole.py` whole peers in a small ring. Both say by which rules they count what is not there.
@@ -10,6 +11,7 @@ A thousand whole peers are too many for one machine, so `days/ring.py` runs the 
 
 import argparse
 
+from scripts.benches.days.added import told
 from scripts.benches.days.ring import RingDay
 from scripts.benches.days.whole import WholeDay
 
@@ -24,10 +26,12 @@ def main() -> None:
     parser.add_argument("--whole", type=int, default=0, metavar="PEERS", help="whole peers instead of a ring")
     parser.add_argument("--pages", type=int, default=20, help="pages of each host, one host a peer (20)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--added", action="store_true", help="by rule instead: proofs, windows, notices")
     given = parser.parse_args()
-    if given.whole:
-        day = WholeDay(peers=given.whole, pages=given.pages, seed=given.seed)
-        lines = day.run()
+    if given.added:
+        lines = [line for copies in (6, 10) for line in told(copies)]
+    elif given.whole:
+        lines = WholeDay(peers=given.whole, pages=given.pages, seed=given.seed).run()
     else:
         lines = RingDay(
             members=given.members,
