@@ -156,10 +156,7 @@ class Peer:
             self._relay,
             world,
             now=anyio.current_time,
-            is_gateway=http.gateway,
-            has_banner=http.banner,
-            replay=place,
-            is_removed=lambda url: not shelf.shows(url),
+            catalogue=self._archive.catalogue,
         )
         name = shown_peer_id(parts.peer_id)
         saves = self._own_saves()

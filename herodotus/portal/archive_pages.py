@@ -71,6 +71,8 @@ _TO_MEMENTO = re.compile(r"/web/\d{14}/")
 _BRIEF = {"Cache-Control": "max-age=60"}
 """What is said about a history is true for a while, and cheap to say again."""
 _NOW = {"Cache-Control": "no-cache"}
+TOLD_BY_ONE = "told by one other peer only, and not confirmed by any"
+"""Of what is not here."""
 
 
 def failure(
@@ -135,8 +137,11 @@ class ArchivePages:
         peer: str = "",
         replay: ReplayPlace | None = None,
         takes_saves: bool = False,
+        note: str = "",
     ) -> None:
-        """`takes_saves`: readers may ask to archive a missing page (`save_pages.py`)."""
+        """`takes_saves`: readers may ask to archive a missing page (`save_pages.py`). `note`: to be said of what is
+        shown."""
+        self._note = note
         self._replay_place = replay or ReplayPlace()
         self._shelf = shelf
         self._elsewhere = elsewhere
@@ -210,13 +215,14 @@ class ArchivePages:
     async def _history(self, asked: Asked, target: WebTarget) -> Answer:
         url, versions = await self._versions(target.url, target.moment)
         if not versions:
-            return await self._not_archived(asked, url)
+            return await self._not_archived(asked, url, text=target.url)
         if wants_json(asked.request):
             body = await self._quickly(len(versions), partial(history_json, versions))
             headers = {**PUBLIC, **_BRIEF, "Vary": "Accept"}
             return Answer(content_type="application/json", body=body, headers=headers)
         period = target.moment.digits if target.moment else ""
-        page = await self._quickly(len(versions), partial(history_page, url, versions, period))
+        write = partial(history_page, url, versions, period, note=self._note)
+        page = await self._quickly(len(versions), write)
         return html(
             page, headers={"Link": history_links(asked.origin, url, versions), **_BRIEF, "Vary": "Accept"}
         )
@@ -226,14 +232,28 @@ class ArchivePages:
         urls = await self._shelf.addresses(ranges, LISTED_MAX + 1)
         return listing(prefix, urls, is_whole=len(urls) <= LISTED_MAX, is_json=wants_json(asked.request))
 
-    async def _not_here(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer | None:
-        """The answer of the responsible peers, or the way to them."""
+    async def _not_here(
+        self, asked: Asked, url: str, *, text: str = "", moments: Sequence[Moment] = ()
+    ) -> Answer | None:
+        """The same question, answered from what the responsible peers have. `text`: the address as it was asked for."""
         if self._elsewhere is None:
             return None
-        return await self._elsewhere.answer(asked.request, url, asked.origin, flag, is_replay=asked.is_replay)
+        lent = await self._elsewhere.lent(asked.request, url, text=text, moments=moments)
+        if lent is None or isinstance(lent, Answer):
+            return lent
+        pages = ArchivePages(
+            lent.shelf,
+            has_banner=self._has_banner,
+            replay=self._replay_place,
+            note="" if lent.is_confirmed else TOLD_BY_ONE,
+        )
+        answer = await pages.answer(asked)
+        return None if answer is None else lent.marked(answer)
 
-    async def _not_archived(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer:
-        found = await self._not_here(asked, url, flag)
+    async def _not_archived(
+        self, asked: Asked, url: str, *, text: str = "", moments: Sequence[Moment] = ()
+    ) -> Answer:
+        found = await self._not_here(asked, url, text=text, moments=moments)
         if found is not None:
             return found
         if wants_json(asked.request):
@@ -256,7 +276,7 @@ class ArchivePages:
             return moved(f"/web/*/{header_url(target.url)}")
         url, versions = await self._versions(target.url)
         if not versions:
-            found = await self._not_here(asked, url)
+            found = await self._not_here(asked, url, text=target.url)
             return found or problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
         places, moments = Places(origin=asked.origin, url=url), moments_of(versions)
         if target.form == "cdxj":
@@ -278,7 +298,7 @@ class ArchivePages:
             moment = moment_at(time_s)
         chosen = await self._shelf.choose(spellings(target.url), moment)
         if chosen is None:
-            return await self._not_archived(asked, spellings(target.url)[0])
+            return await self._not_archived(asked, spellings(target.url)[0], text=target.url)
         answer = moved(
             Places(origin=asked.origin, url=chosen.url).memento(chosen.time_s),
             headers={
@@ -338,9 +358,11 @@ class ArchivePages:
         return replace(answer, headers={**answer.headers, "Location": f"{location}#{NEWER_MARK}"})
 
     async def _missing(self, asked: Asked, target: WebTarget, url: str) -> Answer:
+        assert target.moment is not None
+        moments = (target.moment,) if target.moment.is_exact else ()
         if target.flag in (Flag.PAGE, Flag.FRAME, Flag.MAIN):
-            return await self._not_archived(asked, url, target.flag)
-        found = await self._not_here(asked, url, target.flag)
+            return await self._not_archived(asked, url, text=target.url, moments=moments)
+        found = await self._not_here(asked, url, text=target.url, moments=moments)
         if found is not None:
             return found
         # A picture or style of a page: nobody reads what is said about it.
@@ -367,6 +389,7 @@ class ArchivePages:
                 has_own_origin=asked.is_replay,
                 inner_origin="" if asked.request.header(RELAYED) else self._replay_place.origin,
                 holders=holders,
+                note=self._note,
                 fills_window=wants_frame(asked.request.headers),
                 takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
             )
@@ -397,7 +420,8 @@ class ArchivePages:
         question = parse_question(asked.request.parameters())
         found = await self._shelf.rows(question)
         if question.urls and not found.rows and not question.shows_pages:
-            there = await self._not_here(asked, spellings(asked.request.parameter("url"))[0])
+            text = asked.request.parameter("url")
+            there = await self._not_here(asked, spellings(text)[0], text=text)
             if there is not None:
                 return there
         if question.shows_pages:
@@ -418,7 +442,7 @@ class ArchivePages:
             raise BadQuestionError("say which: url=…")
         moment = moment_named(digits, "timestamp") if digits else NEWEST
         chosen = await self._shelf.choose(spellings(url), moment)
-        if chosen is None and (there := await self._not_here(asked, spellings(url)[0])) is not None:
+        if chosen is None and (there := await self._not_here(asked, spellings(url)[0], text=url)) is not None:
             return there
         facts = availability(url, digits)
         if chosen is not None:

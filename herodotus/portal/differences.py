@@ -6,7 +6,7 @@ a page says is shown as text and nothing else. Lines that are the same are left 
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from itertools import zip_longest
 from typing import NamedTuple
@@ -64,7 +64,7 @@ class DiffPages:
     paths = re.compile("/web/diff/")
     shelf: Shelf
     limits: ClientLimits
-    elsewhere: Elsewhere
+    elsewhere: Elsewhere | None
 
     async def answer(self, asked: Asked) -> Answer | None:
         request = asked.request
@@ -86,7 +86,7 @@ class DiffPages:
         urls = spellings(target.url)
         old, new = await self.shelf.choose(urls, target.old), await self.shelf.choose(urls, target.new)
         if old is None or new is None:
-            found = await self.elsewhere.answer(asked.request, urls[0], asked.origin)
+            found = await self._lent(asked, target, urls[0]) if self.elsewhere is not None else None
             return found or html(not_archived_page(urls[0], (), (), None), HTTPStatus.NOT_FOUND)
         shown = diff_path(old.url, old.time_s, new.time_s, is_inline=target.is_inline)
         if not is_same_path(asked.request.target, shown):
@@ -98,6 +98,15 @@ class DiffPages:
             sentence = "this peer's copy of one of these days is damaged; look for another day"
             return failure(asked.request, HTTPStatus.BAD_GATEWAY, sentence, old.url)
         return html(body, headers={"Cache-Control": "max-age=3600"})
+
+    async def _lent(self, asked: Asked, target: DiffTarget, url: str) -> Answer | None:
+        assert self.elsewhere is not None
+        moments = (target.old, target.new)
+        lent = await self.elsewhere.lent(asked.request, url, text=target.url, moments=moments)
+        if lent is None or isinstance(lent, Answer):
+            return lent
+        pages = replace(self, shelf=lent.shelf, elsewhere=None)
+        return lent.marked(await pages._compared(asked, target))
 
 
 def parse_diff_target(target: str) -> DiffTarget:

@@ -53,8 +53,9 @@ def history_json(versions: Sequence[Version]) -> bytes:
     return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def history_page(url: str, versions: Sequence[Version], period: str = "") -> str:
-    """`versions` oldest first, at least one; `period` are the digits that the history was narrowed to."""
+def history_page(url: str, versions: Sequence[Version], period: str = "", *, note: str = "") -> str:
+    """`versions` oldest first, at least one; `period` are the digits that the history was narrowed to; `note` is
+    said of all of it."""
     places = Places(origin="", url=url)
     days: dict[tuple[int, int], Counter[int]] = {}
     for version in versions:
@@ -72,6 +73,7 @@ def history_page(url: str, versions: Sequence[Version], period: str = "") -> str
     return render(
         "history.html",
         places=places,
+        note=note,
         summary=_summary(places, versions),
         timeline=timeline(versions),
         years=years if period or len(years) > 1 else (),

@@ -6,6 +6,7 @@ operator chose another. A peer that the ring does not see well is left out: the 
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 
 from dht import Contact, Member, Ring
 from dht.endpoint import socket_address
@@ -35,8 +36,9 @@ class RingDirections:
         except NoAnswerError:
             return ()
         clocks = {member.peer: member.clock for member in ring.members()}
+        counts = ring.standings()
         return tuple(
-            place
+            replace(place, place=counts[contact.peer].place) if contact.peer in counts else place
             for contact in contacts
             if clocks.get(contact.peer, "well") == "well" and (place := self._place(contact)) is not None
         )

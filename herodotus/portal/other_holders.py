@@ -1,55 +1,66 @@
-"""Which other peers may have what this peer lacks, and how does the reader get it? A redirect, or a relayed answer.
+"""Which other peers may have what this peer lacks, and how does the reader get it? Lent, looked at, and shown here.
 
-The ring names the holders of an address. A browser window is redirected to the first of them that says it has what is
-asked for (301, as in the thesis): otherwise one peer could hide a page that five others hold. What a page embeds is
-relayed, because its policy lets it ask this portal alone. Views of the ring may be stale. So a holder never
-redirects: it asks the other holders itself. A relayed request is never relayed again. And the same question from the
-same address is redirected a few times only and then relayed. So circles end soon, and each of many readers behind one
-address, as behind a proxy, gets the page.
+The ring names the holders of an address. No reader is sent to one of them: a peer that a reader was sent to is the
+reader's whole archive from then on, with each link of each page, and an attacker with a key is a holder of something.
+So this peer asks several holders what they have, believes what two places tell alike (`lent_histories`), fetches the
+record of the capture that is to be shown, and answers as if both were its own. A peer that asks for a reader says so,
+and then nobody is asked on: so there are no circles.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Protocol
 
 import anyio
-from cachetools import FIFOCache, TTLCache
+from cachetools import TTLCache
 
+from herodotus.core.captures import CaptureId
+from herodotus.core.errors import ArchiveError, MalformedRecordError
 from herodotus.core.ports import Lane, Workers
-from herodotus.core.replay import Flag, wants_frame
-from herodotus.portal.answer import PUBLIC, Answer, accepts, html, moved, problem
-from herodotus.portal.memento import header_url
-from herodotus.portal.relayed_answers import (
-    Adopting,
-    MementoAsked,
-    adopted_data,
-    adopted_history,
-    adopted_memento,
-    adopted_words,
-    framed,
-    is_page,
-    named,
+from herodotus.core.warc import format_digits
+from herodotus.portal.answer import Answer, html, problem
+from herodotus.portal.answer_cache import WeighedCache
+from herodotus.portal.archive_questions import Shelf
+from herodotus.portal.lent_histories import (
+    LentCatalogue,
+    LentHistory,
+    Told,
+    agreed,
+    is_settled,
+    row_of,
+    versions_told,
 )
+from herodotus.portal.memento import header_url
 from herodotus.portal.rendering import trouble_page
-from herodotus.portal.replay import ReplayPlace
-from herodotus.portal.request import Request, wants_json
-from herodotus.portal.targets import BadQuestionError, TargetKind, WebTarget, parse_web_target
+from herodotus.portal.request import Request, query_of, wants_json
+from herodotus.portal.targets import Moment, spellings
+from herodotus.store import Catalogue, StoredCapture, Version, capture_of_file
 
 RELAYED = "x-herodotus-relayed"
 ASKED_MAX = 5
-"""Holders that are tried for one request: all the others of six copies."""
-SENT_ON_MAX = 3
-"""Times within `SENT_ON_S`; browsers give up after some 20 redirects."""
-SENT_ON_S = 10.0
-_REMEMBERED_MAX = 4_096
+"""Holders that are asked for one address: all the others of six copies."""
+ASKED_FIRST = 3
+"""At first; the others where these do not tell the same."""
+PATIENCE_S = 0.5
+"""Nobody is waited for longer where two places told all that there is."""
+ONE_WORD_S = 3.0
+"""So long a second word is waited for."""
 KEEPERS_ASKED_S = 0.5
-"""A page does not wait longer for other holders; a peer that did not answer in time is not named, and nobody is sent
-there."""
+"""A page does not wait longer for other holders; a peer that did not answer in time is not named."""
 KEEPERS_KEPT_S = 600.0
 _KEEPERS_KEPT_MAX = 1_024
+HISTORY_KEPT_S = 30.0
+HISTORIES_BYTES_MAX = 16 * 1024 * 1024
+RECORDS_BYTES_MAX = 32 * 1024 * 1024
+"""Of captures that were lent: a window asks for the page around a page, and then for the page."""
+RECORD_BYTES = 256 * 1024
+"""Of a record besides the body: its heads, and the request beside it."""
+BODY_BYTES_MAX = 32 * 1024 * 1024
+"""What the crawler fetches at most."""
+LARGE_BYTES, LARGE_AT_ONCE = 1024 * 1024, 2
 RELAYED_S = 20.0
 """For all the holders of one page together; nobody looks at an empty window for longer."""
 READING = Lane("histories of other peers", 2)
@@ -64,6 +75,8 @@ class PortalAddress:
     is_self: bool = False
     name: str = ""
     """Short form of the peer's id."""
+    place: bytes = b""
+    """The network that it counts in; each portal is its own where nothing is known."""
 
 
 class Directions(Protocol):
@@ -89,6 +102,26 @@ RelayMaker = Callable[[int | None, int | None], OpenRelay]
 """By the most bytes of an answer, and of questions at once; None leaves it to the relay."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lent:
+    """What is shown of an address that is elsewhere."""
+
+    shelf: Shelf
+    """This peer's, with the histories and captures that were lent."""
+    is_confirmed: bool
+    """Holders in two places tell it."""
+    names: Sequence[str]
+    """Short forms of the ids of peers that tell it."""
+
+    def marked(self, answer: Answer) -> Answer:
+        """As an answer of the archive, but not this peer's own word."""
+        answer.headers["X-Herodotus-Peer"] = ", ".join(self.names)
+        answer.headers["X-Herodotus-Confirmed"] = "true" if self.is_confirmed else "false"
+        if not self.is_confirmed:
+            answer.headers["Cache-Control"] = "no-cache"
+        return replace(answer, is_of_archive_alone=False)
+
+
 class Elsewhere:
     def __init__(
         self,
@@ -97,67 +130,169 @@ class Elsewhere:
         workers: Workers,
         *,
         now: Callable[[], float],
-        is_gateway: bool = False,
-        has_banner: bool = True,
-        replay: ReplayPlace | None = None,
-        is_removed: Callable[[str], bool] = lambda url: False,
+        catalogue: Callable[[], Catalogue],
     ) -> None:
-        self._is_removed = is_removed
-        self._has_banner = has_banner
-        self._inner_origin = "" if replay is None else replay.origin
+        """`catalogue` is this peer's own, asked for each time."""
         self._directions = directions
         self._relay = relay
         self._now = now
-        self._is_gateway = is_gateway
         self._workers = workers
+        self._catalogue = catalogue
         self._keepers: TTLCache[str, tuple[PortalAddress, ...]] = TTLCache(
             _KEEPERS_KEPT_MAX, KEEPERS_KEPT_S, now
         )
-        self._sent_on: FIFOCache[tuple[str, str], tuple[float, int]] = FIFOCache(_REMEMBERED_MAX)
+        self._known: WeighedCache[str, tuple[float, LentHistory]] = WeighedCache(HISTORIES_BYTES_MAX)
+        self._records: WeighedCache[CaptureId, StoredCapture] = WeighedCache(RECORDS_BYTES_MAX)
+        self._large = anyio.Semaphore(LARGE_AT_ONCE)
 
-    async def answer(
-        self, request: Request, url: str, origin: str, flag: Flag | None = None, *, is_replay: bool = False
-    ) -> Answer | None:
-        """None: what this peer says counts. `is_replay`: asked for where archived pages have their own origin."""
+    # -- what readers ask for -----------------------------------------------------------------------------
+
+    async def lent(
+        self, request: Request, url: str, *, text: str = "", moments: Sequence[Moment] = ()
+    ) -> Lent | Answer | None:
+        """None: what this peer says counts. An answer: it cannot be had now. `text` is the address as it was asked for;
+        of `moments` the captures are needed, too."""
         if request.header(RELAYED):
             return None
-        if self._is_removed(url):  # what was removed here is not fetched from others either
+        catalogue = self._catalogue()
+        if not catalogue.shows_record(url, ""):  # what was removed here is not fetched from others either
             return None
-        holders = await self._directions.holders(url)
-        others = tuple(place for place in holders if not place.is_self)
-        if not others:
-            return None
-        if len(others) < len(holders):  # we should have it ourselves: the other holders may have it already
-            return await self._relayed(request, others, url, origin, is_replay=is_replay)
-        is_relayed = self._is_gateway or self._must_relay(request, flag)
-        if is_relayed or not self._may_send_on(request):
-            return await self._relayed(request, holders, url, origin, is_replay=is_replay)
-        if not (request.target.isascii() and request.target.isprintable()):
-            return None
-        target = f"{(await self._to_send_on_to(request, holders)).origin}{request.target}"
-        # A browser that kept it would go round in a circle of stale views by itself, and ask nobody who could end it.
-        return moved(target, HTTPStatus.MOVED_PERMANENTLY, {"Cache-Control": "no-store", **PUBLIC})
+        others = tuple(place for place in await self._directions.holders(url) if not place.is_self)
+        found = await self._history(catalogue, url, text or url, others[:ASKED_MAX])
+        if found is None or isinstance(found, Busy):
+            return None if found is None else _told_busy(request, url)
+        lending = LentCatalogue(catalogue, found)
+        shelf = Shelf(lending.as_catalogue, self._workers)
+        for moment in moments:
+            chosen = await shelf.choose((found.url,), moment)
+            assert chosen is not None, "a history has versions"
+            if moment.is_exact and chosen.time_s != moment.target_s:
+                continue  # the reader is led to its date first
+            version = next(one for one in found.versions if one.id.time_s == chosen.time_s)
+            capture = await self._capture(found, version)
+            if capture is None:
+                return _told_missing(request, found, version)
+            lending.captures[chosen.time_s] = capture
+        return Lent(shelf=shelf, is_confirmed=found.is_confirmed, names=found.names)
 
-    async def _to_send_on_to(self, request: Request, holders: tuple[PortalAddress, ...]) -> PortalAddress:
-        """The first holder that says it has what is asked for: one of them may deny what the others have. Where nobody
-        says so, the first of all."""
-        first, *others = holders[:ASKED_MAX]
-        if not others:
-            return first
-        has = await self._which_have(request, (first,)) or await self._which_have(request, others)
-        return has[0] if has else first
+    async def _history(
+        self, catalogue: Catalogue, url: str, text: str, places: Sequence[PortalAddress]
+    ) -> "LentHistory | Busy | None":
+        known = self._known.get(text)
+        if known is not None and self._now() - known[0] < HISTORY_KEPT_S:
+            return known[1]
+        question = Request(
+            target=f"/web/*/{header_url(text)}", headers={"accept": "application/json", RELAYED: "1"}
+        )
+        told, is_busy = await self._told(question, spellings(text), places)
+        order = {place.origin: number for number, place in enumerate(places)}
+        told.sort(key=lambda one: order[one.origin])
+        removed = {
+            row_of(version): False
+            for one in told
+            for version in one.versions
+            if not catalogue.shows_record(version.url, version.id.digest.hex())
+        }
+        found = agreed(told, removed)
+        if found is None:
+            return Busy() if is_busy else None
+        if found.is_confirmed:
+            self._known.keep(text, (self._now(), found), found.bytes)
+        return found
+
+    async def _told(
+        self, question: Request, names: Sequence[str], places: Sequence[PortalAddress]
+    ) -> tuple[list[Told], bool]:
+        """What they tell, and whether one of them had no time. Some are asked first, the others where those do not tell
+        the same, or not soon."""
+        told: list[Told] = []
+        busy: list[str] = []
+        waiting, left = list(places), 0
+        heard = anyio.Event()
+
+        async def ask(place: PortalAddress) -> None:
+            nonlocal left
+            answer = await self._relay.fetch(place, question)
+            if answer is not None:
+                versions = await self._workers.work(partial(versions_told, answer, names), READING)
+                if versions:
+                    told.append(Told(place.origin, place.place or place.origin, versions, place.name))
+                elif answer.status in _BUSY:
+                    busy.append(place.origin)
+            left -= 1
+            heard.set()
+
+        began = anyio.current_time()
+        with anyio.move_on_after(RELAYED_S):
+            async with anyio.create_task_group() as tasks:
+                while True:
+                    waited_s, is_enough = anyio.current_time() - began, is_settled(told)
+                    if waiting and not is_enough and (not left or waited_s >= PATIENCE_S):
+                        some, waiting = waiting[:ASKED_FIRST], waiting[ASKED_FIRST:]
+                        left += len(some)
+                        for place in some:
+                            tasks.start_soon(ask, place)
+                    elif (
+                        not left
+                        or (is_enough and waited_s >= PATIENCE_S)
+                        or (told and waited_s >= ONE_WORD_S)
+                    ):
+                        break
+                    with anyio.move_on_after(PATIENCE_S):
+                        await heard.wait()
+                    heard = anyio.Event()
+                tasks.cancel_scope.cancel()
+        return told, bool(busy)
+
+    async def _capture(self, found: LentHistory, version: Version) -> StoredCapture | None:
+        """Its bytes are those that were believed."""
+        known = self._records.get(version.id)
+        if known is not None:
+            return known
+        if version.size > LARGE_BYTES:
+            async with self._large:
+                return await self._fetched(found, version)
+        return await self._fetched(found, version)
+
+    async def _fetched(self, found: LentHistory, version: Version) -> StoredCapture | None:
+        if version.size > BODY_BYTES_MAX:
+            return None
+        query = query_of([("url", version.url), ("date", format_digits(version.id.time_s))])
+        question = Request(target=f"/api/v1/records/warc?{query}", headers={RELAYED: "1"})
+        with anyio.move_on_after(RELAYED_S):
+            for teller in found.tellers[row_of(version)][:ASKED_MAX]:
+                answer = await self._relay.fetch(PortalAddress(origin=teller.origin), question)
+                if answer is None or answer.status is not HTTPStatus.OK:
+                    continue
+                read = partial(_capture_in, answer.body, version)
+                capture = await self._workers.work(read, READING)
+                if capture is not None:
+                    self._records.keep(version.id, capture, len(capture.body) + RECORD_BYTES)
+                    return capture
+        return None
+
+    # -- who else has what is here? -----------------------------------------------------------------------
+
+    async def keepers(self, url: str, memento: str) -> tuple[PortalAddress, ...]:
+        """The other peers that have this very capture: those that should, asked whether they do. `memento` is its
+        raw address, a path."""
+        known = self._keepers.get(memento)
+        if known is not None:
+            return known
+        others = [place for place in await self._directions.holders(url) if not place.is_self][:ASKED_MAX]
+        keepers = await self._which_have(Request(target=memento), others)
+        self._keepers[memento] = keepers
+        return keepers
 
     async def _which_have(
-        self, request: Request, places: Sequence[PortalAddress], *, is_very_one: bool = False
+        self, request: Request, places: Sequence[PortalAddress]
     ) -> tuple[PortalAddress, ...]:
-        """In their order, those that say so in time; a redirect is to something like it."""
+        """In their order, those that say so in time."""
         found: set[str] = set()
 
         async def ask(place: PortalAddress) -> None:
             answer = await self._relay.fetch(place, request)
-            if answer is None:
-                return
-            if answer.status is HTTPStatus.OK or (not is_very_one and 300 <= answer.status < 400):
+            if answer is not None and answer.status is HTTPStatus.OK:
                 found.add(place.origin)
 
         request = Request(
@@ -171,132 +306,36 @@ class Elsewhere:
                     tasks.start_soon(ask, place)
         return tuple(place for place in places if place.origin in found)
 
-    async def keepers(self, url: str, memento: str) -> tuple[PortalAddress, ...]:
-        """The other peers that have this very capture: those that should, asked whether they do. `memento` is its
-        raw address, a path."""
-        known = self._keepers.get(memento)
-        if known is not None:
-            return known
-        others = [place for place in await self._directions.holders(url) if not place.is_self][:ASKED_MAX]
-        keepers = await self._which_have(Request(target=memento), others, is_very_one=True)
-        self._keepers[memento] = keepers
-        return keepers
 
-    def _must_relay(self, request: Request, flag: Flag | None) -> bool:
-        """What is shown within a page of ours; a program that asks for raw bytes may go there itself."""
-        if flag is None or flag is Flag.PAGE:
-            return False
-        return not wants_frame(request.headers) and not flag.is_raw
-
-    def _may_send_on(self, request: Request) -> bool:
-        now, key = self._now(), (request.client, request.target)
-        since, count = self._sent_on.get(key, (now, 0))
-        if now - since > SENT_ON_S:
-            since, count = now, 0
-        self._sent_on[key] = since, count + 1
-        return count < SENT_ON_MAX
-
-    async def _relayed(
-        self, request: Request, holders: tuple[PortalAddress, ...], url: str, origin: str, *, is_replay: bool
-    ) -> Answer | None:
-        is_busy = False
-        with anyio.move_on_after(RELAYED_S):
-            for place in holders[:ASKED_MAX]:
-                adopting = Adopting(
-                    there=place.origin, here=origin, name=place.name, has_own_origin=is_replay
-                )
-                one = _Question(self._relay, request, place, adopting)
-                found = await self._adopted(one, url)
-                if found is not None:
-                    return named(found, one.told, adopting)
-                is_busy = is_busy or one.is_busy
-        return _told_busy(request, url) if is_busy else None
-
-    async def _adopted(self, one: "_Question", url: str) -> Answer | None:
-        """What an answer to this question may be; anything else is not an answer."""
-        if one.request.path.startswith("/web/diff/"):
-            answer = await one.ask("text/html")
-            return None if answer is None else adopted_words(answer, one.adopting)
-        target = _web_target(one.request.target)
-        match None if target is None else target.kind:
-            case TargetKind.REPLAY | TargetKind.GATE if target is not None:
-                return await self._memento(one, target)
-            case TargetKind.HISTORY if target is not None and not wants_json(one.request):
-                answer = await one.ask("application/json")
-                period = target.moment.digits if target.moment else ""
-                if answer is None:
-                    return None
-                read = partial(adopted_history, answer, url, period, one.adopting)
-                return await self._workers.work(read, READING)
-        answer = await one.ask(one.request.header("accept"))
-        return None if answer is None else adopted_data(answer, one.adopting)
-
-    async def _memento(self, one: "_Question", target: WebTarget) -> Answer | None:
-        moment = target.moment
-        takes_gzip = accepts(one.request, "gzip")
-        is_window = target.flag is Flag.PAGE and self._has_banner and wants_frame(one.request.headers)
-        part = "" if one.request.header("if-range") else one.request.header("range")
-        asked = MementoAsked(
-            url=target.url,
-            flag=target.flag,
-            time_s=moment.target_s if moment is not None and moment.is_exact else None,
-            takes_gzip=takes_gzip and not part,
-            asks_part=part != "" and one.request.method == "GET",
-        )
-        if is_window:
-            answer = await one.ask("", method="HEAD")
-            made = None if answer is None else adopted_memento(answer, asked, one.adopting)
-            if answer is None or made is None:
-                return None
-            if "Memento-Datetime" in made.headers and is_page(made):
-                return framed(answer, asked, one.adopting, self._inner_origin)
-            if made.status is HTTPStatus.FOUND or one.request.method == "HEAD":
-                return made
-        extra = {"range": part} if asked.asks_part else {}
-        extra |= {"accept-datetime": one.request.header("accept-datetime")}
-        answer = await one.ask("", coding="gzip" if asked.takes_gzip else "identity", **extra)
-        return None if answer is None else adopted_memento(answer, asked, one.adopting)
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """A holder said so, and nobody said anything else."""
 
 
-class _Question:
-    """To one peer, for one reader: of what the reader's browser said, only what is named here is told."""
-
-    def __init__(self, relay: Relay, request: Request, place: PortalAddress, adopting: Adopting) -> None:
-        self.request = request
-        self.adopting = adopting
-        self.is_busy = False
-        self.told = ""
-        """How the peer calls itself."""
-        self._relay = relay
-        self._place = place
-
-    async def ask(
-        self, accept: str, *, method: str = "", coding: str = "identity", **fields: str
-    ) -> Answer | None:
-        given = {"accept": accept, "accept-encoding": coding, RELAYED: "1"}
-        given |= {name.replace("_", "-"): value for name, value in fields.items()}
-        headers = {name: value for name, value in given.items() if value}
-        method = method or ("HEAD" if self.request.method == "HEAD" else "GET")
-        answer = await self._relay.fetch(
-            self._place, Request(method=method, target=self.request.target, headers=headers)
-        )
-        if answer is not None:
-            self.told = answer.headers.get("X-Herodotus-Peer", "")
-            self.is_busy = answer.status in _BUSY
-        return answer
-
-
-def _web_target(target: str) -> WebTarget | None:
-    if not target.startswith("/web/"):
-        return None
+def _capture_in(data: bytes, version: Version) -> StoredCapture | None:
+    """Work for a thread."""
     try:
-        return parse_web_target(target)
-    except BadQuestionError:
+        capture = capture_of_file(data, BODY_BYTES_MAX + RECORD_BYTES)
+    except (MalformedRecordError, ArchiveError):
         return None
+    return capture if capture.id == version.id and capture.url == version.url else None
 
 
 def _told_busy(request: Request, url: str) -> Answer:
     sentence = "the peers that should have it are busy: try again in some seconds"
+    return _not_now(request, sentence, url)
+
+
+def _told_missing(request: Request, found: LentHistory, version: Version) -> Answer:
+    if version.size > BODY_BYTES_MAX:
+        sentence = f"it has {version.size:,} bytes, more than this peer fetches; ask its holders: "
+        return _not_now(request, sentence + ", ".join(one.origin for one in found.tellers[row_of(version)]))
+    return _not_now(
+        request, "the peers that have it do not give it now: try again in some seconds", found.url
+    )
+
+
+def _not_now(request: Request, sentence: str, url: str = "") -> Answer:
     status, headers = HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"}
     if request.path.startswith("/web/") and not wants_json(request):
         return html(trouble_page("Not now", sentence, header_url(url)), status, headers)

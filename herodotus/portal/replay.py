@@ -156,6 +156,8 @@ class Replay:
     takes_gzip: bool = False
     holders: tuple[HolderNote, ...] = ()
     """Who else has this capture, for the banner."""
+    note: str = ""
+    """What else the banner says."""
     has_own_origin: bool = False
     """Asked for where archived pages have an origin that the portal does not have."""
     inner_origin: str = ""
@@ -341,7 +343,9 @@ def _facts(replay: Replay) -> BannerFacts:
         last=digits(chosen.around.last_s),
         unchanged_until=digits(chosen.last_visit_s),
         holders=replay.holders,
-        door=door_shown(replay.capture.door, replay.capture.voucher),
+        door=", ".join(
+            one for one in (door_shown(replay.capture.door, replay.capture.voucher), replay.note) if one
+        ),
     )
 
 

@@ -25,10 +25,10 @@ from herodotus.core.replay import may_change
 from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
 from herodotus.portal.archive_pages import Asked
+from herodotus.portal.cdx import variants
 from herodotus.portal.client_limits import CLIENTS_MAX, client_of
 from herodotus.portal.memento import header_url, memento_path
 from herodotus.portal.other_holders import ASKED_MAX, RELAYED, RELAYED_S, Directions, Relay
-from herodotus.portal.relayed_answers import Adopting, adopted_location, is_of
 from herodotus.portal.rendering import FORM_HEADERS, render
 from herodotus.portal.request import PARAMETERS_MAX, Request, wants_json
 from herodotus.portal.targets import BadQuestionError, TargetKind, parse_web_target, spellings
@@ -41,6 +41,7 @@ OF_ALL = Rate(per_second=1.0, burst=20.0)
 TOLD_BYTES_MAX = 64 * 1024
 """Of another peer's sentence about what it did."""
 _PATH = "/save/"
+_ARCHIVED = re.compile(r"/web/\d{14}(?:[a-z]{2}_)?/https?://[\x21-\x7e]{1,16384}", re.ASCII)
 _UNKEPT = {"Cache-Control": "no-store"}
 _TOLD_BY_OTHERS = frozenset(
     {HTTPStatus.ACCEPTED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_GATEWAY, HTTPStatus.TOO_MANY_REQUESTS}
@@ -139,9 +140,9 @@ class SavePages:
 
 def _adopted(request: Request, url: str, answer: Answer, there: str) -> Answer | None:
     """What another peer did, in our words; None if it did not answer the question."""
-    location = adopted_location(answer, Adopting(there=there, here=""))
+    location = _location_in(answer, there)
     if location is not None:
-        if not is_of(location, url):
+        if not _is_of(location, url):
             return None
         is_same = answer.headers.get("X-Herodotus-Save") == SaveResult.UNCHANGED.value
         return _there(location, SaveResult.UNCHANGED if is_same else SaveResult.SAVED)
@@ -154,6 +155,22 @@ def _adopted(request: Request, url: str, answer: Answer, there: str) -> Answer |
     wait = answer.headers.get("Retry-After", "")
     retry_after_s = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else 0.0
     return _told(request, answer.status, sentence[:600], url, retry_after_s=retry_after_s)
+
+
+def _location_in(answer: Answer, there: str) -> str | None:
+    """Into our archive, to an exact date; None for everything else."""
+    fields = {name.lower(): value for name, value in answer.headers.items()}
+    local = fields.get("location", "").removeprefix(there)
+    return local if 300 <= answer.status < 400 and _ARCHIVED.fullmatch(local) else None
+
+
+def _is_of(location: str, url: str) -> bool:
+    """Whether the address at `location`, a path of the archive, is what was asked for as `url`, in any spelling."""
+    try:
+        known = {header_url(one) for spelling in spellings(url) for one in variants(spelling)}
+    except BadQuestionError:
+        return False
+    return location[location.find("/http") + 1 :] in known
 
 
 def _tells_nothing(request: Request) -> bool:

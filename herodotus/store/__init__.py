@@ -32,7 +32,7 @@ from herodotus.store.reader import Version
 from herodotus.store.settings import ArchiveSettings, archive_settings
 from herodotus.store.slices import LocalStorage, add_slice, archive_at
 from herodotus.store.store import Acknowledge, DiskStore, Page, Stored, open_store
-from herodotus.store.stored_records import StoredCapture
+from herodotus.store.stored_records import StoredCapture, capture_of_file
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
 from herodotus.store.survey import Property, Span, Tally, tally_key
 from herodotus.store.threads import ThreadWorkers
@@ -79,6 +79,7 @@ __all__ = [
     "archive_at",
     "archive_settings",
     "as_warc",
+    "capture_of_file",
     "current_bell",
     "export_to",
     "free_bytes_at",

@@ -296,6 +296,8 @@ def _version_as_json(version: Version) -> dict[str, Any]:
         "last_seen": format_date(version.last_seen_s),
         "visits": version.visits,
         "size": version.size,
+        "stored_bytes": version.stored_bytes,
+        "sha1": version.sha1,
         "door": version.door,
         "fetched_by": version.voucher,
         "permitted_by": version.steward,

@@ -9,6 +9,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
 from itertools import pairwise
 
 from crawler.core.capture import Capture, MediaType, redirect_target
@@ -33,7 +34,7 @@ from herodotus.core.index_rows import FilePlace, RowKind
 from herodotus.core.signatures import SIGNATURE, WINDOW, voucher_in, window_of_field
 from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, check_block, parse_date, split_record
 from herodotus.store.files import Files
-from herodotus.store.members import decode_member
+from herodotus.store.members import decode_member, is_within
 
 PRIMARY = frozenset(kind.value for kind in RecordType)
 READ_AHEAD_BYTES = 256 * 1024  # a stream's neighbours in one call to the disk
@@ -102,7 +103,7 @@ class StoredCapture:
         if isinstance(parsed, tuple):
             self._take_record(*parsed)
             return
-        date, url, sha1, sha256, _, length = parsed.groups()
+        date, url, sha1, digest, _, length = parsed.groups()
         self._start = parsed.end()
         end = self._start + int(length)
         if not content.startswith(b"\r\n\r\n", end):
@@ -111,7 +112,7 @@ class StoredCapture:
         self.following = end + 4
         """Where the next record starts in the content."""
         self.url = url.decode("utf-8", "surrogateescape")
-        self.id = CaptureId(position_of(self.url), parse_date(date.decode()), bytes.fromhex(sha256.decode()))
+        self.id = CaptureId(position_of(self.url), parse_date(date.decode()), bytes.fromhex(digest.decode()))
         self.is_revisit = False
         self.sha1: str | None = sha1.decode()
         """As WARC-Payload-Digest has it."""
@@ -231,8 +232,10 @@ class StoredCapture:
     def as_deposit(self) -> Deposit:
         """With the whole body, as for a new capture: for other archives, and for revisits whose original goes."""
         # Reading checked the body against the digest; a forged one must keep its stated digest.
-        content, sha256 = (self.head, self.body), self.id.digest
-        return deposit_of_record(self.record, self.url, self.companions, content=content, sha256=sha256)
+        content = (self.head, self.body)
+        return deposit_of_record(
+            self.record, self.url, self.companions, content=content, sha256=self.id.digest
+        )
 
     def parts(self) -> list[bytes]:
         """The records as they were written, the capture's own first: to be written again as they are."""
@@ -276,6 +279,26 @@ class StoredCapture:
 
     def _damaged(self, error: MalformedRecordError) -> DamagedRecordError:
         return DamagedRecordError(self._files.path(self.place.file), self.place.offset, error.reason)
+
+
+def capture_of_file(data: bytes, bytes_max: int) -> StoredCapture:
+    """The one capture of a file such as `as_warc` makes, its body checked. MalformedRecordError at anything else, and
+    where the file holds more bytes than that."""
+    if not is_within(data, bytes_max):
+        raise MalformedRecordError(f"the file holds more than {bytes_max} bytes")
+    content, length = decode_member(data, bytes_max)
+    parsed = OURS.match(content) or _checked(content, 0)
+    capture = StoredCapture(content, FilePlace(0, 0, length), Files(()), parsed, data[length:])
+    record, _ = split_record(content)
+    if capture.is_revisit or sha256(capture.body).digest() != capture.id.digest:
+        raise MalformedRecordError("the payload does not match its digest")
+    if id_of_record(record) != capture.id:
+        raise MalformedRecordError("the record is read in two ways")
+    try:
+        _ = capture.companions
+    except DamagedRecordError as error:
+        raise MalformedRecordError(str(error)) from error
+    return capture
 
 
 def end_of_companion(content: bytes, at: int) -> int:

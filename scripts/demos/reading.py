@@ -1,4 +1,4 @@
-"""How does a reader get a page from a ring? Through any peer's portal, which may send them on to another."""
+"""How does a reader get a page from a ring? Through any peer's portal, which asks the holders where it must."""
 
 import http.client
 import json
@@ -6,7 +6,6 @@ import re
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 _ANSWER_S = 5.0
 _FAR_AWAY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy knows our peers
@@ -37,12 +36,18 @@ def raw(portal: str, url: str, date: str) -> bytes | None:
 
 
 def owner_of(url: str, portals: Sequence[str]) -> str | None:
-    """The portal to which peers that hold nothing of the page send its readers."""
+    """The portal of the first holder that tells peers without the page of it."""
+    ids = {_peer_id(portal): portal for portal in portals}
     for portal in portals:
-        location = _sent_on_to(portal, url)
-        if location is not None:
-            return next((one for one in portals if location.startswith(f"{one}/")), None)
+        name = _told_by(portal, url)
+        if name:
+            return next((one for peer, one in ids.items() if peer.startswith(name)), None)
     return None
+
+
+def _peer_id(portal: str) -> str:
+    body = _get(f"{portal}/api/v1/status", {})
+    return str(json.loads(body)["peer_id"]) if body is not None else portal
 
 
 def _get(address: str, headers: dict[str, str]) -> bytes | None:
@@ -53,13 +58,12 @@ def _get(address: str, headers: dict[str, str]) -> bytes | None:
         return None
 
 
-def _sent_on_to(portal: str, url: str) -> str | None:
-    connection = http.client.HTTPConnection(urlsplit(portal).netloc, timeout=_ANSWER_S)
+def _told_by(portal: str, url: str) -> str:
+    """The short name of a peer; "" where the portal has the page itself, or nobody has."""
+    question = urllib.request.Request(f"{portal}/web/*/{url}", headers={"Accept": "application/json"})  # noqa: S310  # as above
     try:
-        connection.request("GET", f"/web/*/{url}")
-        answer = connection.getresponse()
-        return answer.getheader("Location") if answer.status == http.HTTPStatus.MOVED_PERMANENTLY else None
+        with _FAR_AWAY.open(question, timeout=_ANSWER_S) as answer:
+            is_lent = answer.headers.get("X-Herodotus-Confirmed") is not None
+            return str(answer.headers["X-Herodotus-Peer"]).partition(",")[0] if is_lent else ""
     except (OSError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
+        return ""

@@ -58,7 +58,7 @@ class HttpSettings:
         "", "a file with a service worker to use for archived pages instead of ours; needs http.replay_url"
     )
     gateway: bool = flag().setting(
-        False, "fetch pages from other peers for the readers here, instead of redirecting the readers"
+        False, "without effect since peers redirect no readers; kept for files of before"
     )
     banner: bool = flag().setting(True, "a line above archived pages, with the date and links to other days")
     connections_max: int = whole(8, 100_000).setting(512, "open connections at once; further readers get 503")

@@ -80,7 +80,7 @@ class ApiEndpoint:
     is_for_operator: bool = False
     """From this machine and with the operator's token only."""
     may_be_elsewhere: bool = False
-    """Answered by a redirect to the peer that holds the address."""
+    """Answered from what other holders of the address have."""
     may_be_missing: bool = False
     may_be_gone: bool = False
 

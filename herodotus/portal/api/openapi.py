@@ -130,9 +130,6 @@ def _responses(endpoint: ApiEndpoint, reference_of: Mapping[Any, Any]) -> dict[s
     if "after" in endpoint.question.__struct_fields__:
         good["headers"] = {"Link": _HEADERS["Link"]}
     found = {str(endpoint.status.value): good}
-    if endpoint.may_be_elsewhere:
-        location = {"Location": {"description": "The same question there.", "schema": {"type": "string"}}}
-        found["301"] = {"description": "At the peer that holds the address.", "headers": location}
     return found | {str(status.value): _problem(status) for status in sorted(_failures(endpoint))}
 
 

@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property, partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -20,6 +21,7 @@ from herodotus.portal.api.endpoints import (
     NotHereError,
     Work,
     endpoints_of,
+    moment_of,
 )
 from herodotus.portal.api.openapi import describe
 from herodotus.portal.archive_pages import Asked
@@ -50,7 +52,7 @@ class RestApi:
     ) -> None:
         """`parts` have methods marked as endpoints."""
         self._endpoints = [
-            (_pattern(endpoint.path), endpoint, work)
+            (_pattern(endpoint.path), endpoint, work, part)
             for part in parts
             for endpoint, work in endpoints_of(part)
         ]
@@ -63,25 +65,25 @@ class RestApi:
     @cached_property
     def _description(self) -> bytes:
         """Made when somebody first asks: most peers are never asked, and it would keep each waiting at its start."""
-        endpoints = [endpoint for _, endpoint, _ in self._endpoints]
+        endpoints = [endpoint for _, endpoint, _, _ in self._endpoints]
         return json.dumps(describe(endpoints), ensure_ascii=False, indent=1).encode()
 
     async def answer(self, asked: Asked) -> Answer | None:
         if asked.request.path == DESCRIPTION_PATH and asked.request.method in ("GET", "HEAD"):
             return Answer(content_type="application/json", body=self._description, headers=dict(_READ))
         allowed: set[str] = set()
-        for pattern, endpoint, work in self._endpoints:
+        for pattern, endpoint, work, part in self._endpoints:
             match = pattern.fullmatch(asked.request.path)
             if match is None:
                 continue
             method = "GET" if asked.request.method == "HEAD" else asked.request.method
             if method == endpoint.method:
-                return await self._answered(endpoint, work, asked, match.groupdict())
+                return await self._answered(endpoint, work, part, asked, match.groupdict())
             allowed.add(endpoint.method)
         return _other_methods(asked.request, allowed) if allowed - {"GET"} else None
 
     async def _answered(
-        self, endpoint: ApiEndpoint, work: Work, asked: Asked, places: dict[str, str]
+        self, endpoint: ApiEndpoint, work: Work, part: object, asked: Asked, places: dict[str, str]
     ) -> Answer:
         if endpoint.is_for_operator:
             refused = self._operator.may_order(asked.request)
@@ -89,13 +91,16 @@ class RestApi:
             refused = self._limits.refusal(asked.request, endpoint.cost)
         if refused is not None:
             return refused
-        answer = await self._tried(endpoint, work, asked, places)
+        answer = await self._tried(endpoint, work, part, asked, places)
         if not endpoint.is_for_operator and "Cross-Origin-Resource-Policy" not in answer.headers:
             answer.headers.update(PUBLIC | answer.headers)
         answer.headers.setdefault("X-Herodotus-Peer", self._peer)
         return answer
 
-    async def _tried(self, endpoint: ApiEndpoint, work: Work, asked: Asked, places: dict[str, str]) -> Answer:
+    async def _tried(
+        self, endpoint: ApiEndpoint, work: Work, part: object, asked: Asked, places: dict[str, str]
+    ) -> Answer:
+        """`part` is None where its shelf was lent already."""
         try:
             value = await work(_question(endpoint, asked.request, places), asked)
         except msgspec.ValidationError as error:
@@ -103,7 +108,7 @@ class RestApi:
         except (BadQuestionError, MalformedRecordError) as error:
             return problem(HTTPStatus.BAD_REQUEST, str(error))
         except AbsentError as error:
-            found = await self._elsewhere.answer(asked.request, error.url, asked.origin)
+            found = await self._lent(endpoint, part, asked, places, error.url) if part is not None else None
             return found or problem(HTTPStatus.NOT_FOUND, str(error))
         except NotHereError as error:
             return problem(HTTPStatus.NOT_FOUND, str(error))
@@ -117,6 +122,21 @@ class RestApi:
         # A long answer takes longer to write than others should wait.
         write = partial(_written, endpoint, asked.request, value)
         return await self._workers.work(write, WRITING)
+
+    async def _lent(
+        self, endpoint: ApiEndpoint, part: object, asked: Asked, places: dict[str, str], url: str
+    ) -> Answer | None:
+        """The same question, answered from what the responsible peers have."""
+        question: Any = _question(endpoint, asked.request, places)
+        moments = (moment_of(question.date),) if hasattr(question, "date") else ()
+        lent = await self._elsewhere.lent(asked.request, url, text=question.url, moments=moments)
+        if lent is None or isinstance(lent, Answer):
+            return lent
+        lending = replace(
+            cast("Any", part), shelf=lent.shelf
+        )  # each part whose answers may be elsewhere has one
+        work = next(work for one, work in endpoints_of(lending) if one is endpoint)
+        return lent.marked(await self._tried(endpoint, work, None, asked, places))
 
 
 _READ = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", **PUBLIC}

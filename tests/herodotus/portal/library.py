@@ -50,8 +50,8 @@ class Library:
     ) -> None:
         self.store = MemoryStore(now=lambda: float(NOW_S))
         self.add(*deposits, visits=visits)
-        catalogue = ArchiveCatalogue(self.store.archive)
-        self.shelf = Shelf(lambda: catalogue, Machine())
+        self.catalogue = ArchiveCatalogue(self.store.archive)
+        self.shelf = Shelf(lambda: self.catalogue, Machine())
         self.handlers = Handlers(
             self.status, ArchivePages(self.shelf, peer=STATUS.peer_id), public_url=public_url
         )

@@ -99,7 +99,7 @@ class Room(Library):
             self.ring,
             Machine(),
             now=anyio.current_time,
-            is_removed=lambda url: not self.shelf.shows(url),
+            catalogue=lambda: self.catalogue,
         )
         self.rooms = PortalRooms(
             shelf=self.shelf,

@@ -1,28 +1,46 @@
-"""Does a reader find what another peer has, and is nobody sent in circles?"""
+"""Does a reader find what other peers have, is nobody asked in circles, and can one holder invent or hide anything?"""
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
 import pytest
+from trio.testing import MockClock
 
+from herodotus.core.removals import Removals, subject_of
 from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
-from herodotus.portal.archive_pages import ArchivePages
+from herodotus.portal.archive_pages import TOLD_BY_ONE, ArchivePages
+from herodotus.portal.client_limits import ClientLimits
+from herodotus.portal.differences import DiffPages
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.other_holders import KEEPERS_KEPT_S, SENT_ON_MAX, SENT_ON_S, Elsewhere, PortalAddress
+from herodotus.portal.other_holders import (
+    HISTORY_KEPT_S,
+    KEEPERS_KEPT_S,
+    ONE_WORD_S,
+    PATIENCE_S,
+    RELAYED_S,
+    Elsewhere,
+    PortalAddress,
+)
 from herodotus.portal.request import Request
 from tests.herodotus.portal.library import HOME, HOST, SITE, Library, response
+from tests.herodotus.portal.rooms import Room
 
-A, B, C = (f"http://192.0.2.{n}:5484" for n in (1, 2, 3))
+A, B, C, D, E = (f"http://192.0.2.{n}:5484" for n in (1, 2, 3, 4, 5))
+DATE = "20260101000000"
+Lie = Callable[[Request], Answer | None]
 
 
 @dataclass
 class Fixed:
-    """Everybody is believed to hold everything; what is fetched comes from the libraries."""
+    """Everybody is believed to hold everything; what is fetched comes from the libraries, or is a lie."""
 
     places: tuple[PortalAddress, ...]
     libraries: dict[str, Library] = field(default_factory=dict)
+    lies: dict[str, Lie] = field(default_factory=dict)
     fetched: list[tuple[str, str]] = field(default_factory=list)
 
     async def holders(self, url: str) -> tuple[PortalAddress, ...]:
@@ -30,6 +48,8 @@ class Fixed:
 
     async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
         self.fetched.append((place.origin, request.target))
+        if place.origin in self.lies:
+            return self.lies[place.origin](request)
         library = self.libraries.get(place.origin)
         if library is None:
             return None
@@ -40,14 +60,17 @@ class Fixed:
 class Asker:
     """A peer without the page, and what it believes of the others."""
 
-    def __init__(self, *places: PortalAddress, is_gateway: bool = False, **libraries: Library) -> None:
+    def __init__(self, *places: PortalAddress, **libraries: Library) -> None:
         self.now = 0.0
-        self.ring = Fixed(places, {{"a": A, "b": B, "c": C}[name]: one for name, one in libraries.items()})
+        self.ring = Fixed(places, {dict(zip("abcde", (A, B, C, D, E), strict=True))[name]: one
+                                   for name, one in libraries.items()})  # fmt: skip
         self.own = Library()
         self.elsewhere = Elsewhere(
-            self.ring, self.ring, Machine(), now=lambda: self.now, is_gateway=is_gateway
+            self.ring, self.ring, Machine(), now=lambda: self.now, catalogue=lambda: self.own.catalogue
         )
-        self.handlers = Handlers(self.own.status, ArchivePages(self.own.shelf, elsewhere=self.elsewhere))
+        diffs = DiffPages(self.own.shelf, ClientLimits(lambda: 0.0), self.elsewhere)
+        pages = ArchivePages(self.own.shelf, elsewhere=self.elsewhere, peer="us")
+        self.handlers = Handlers(self.own.status, pages, rooms=[diffs])
 
     def get(self, target: str, **headers: str) -> Answer:
         given = {"host": HOST} | {name.replace("_", "-"): value for name, value in headers.items()}
@@ -56,111 +79,222 @@ class Asker:
         )
 
 
+def places(*origins: str) -> list[PortalAddress]:
+    return [PortalAddress(origin=one, name=f"name-{one[-6]}") for one in origins]
+
+
+def holding(*bodies: tuple[str, bytes]) -> Library:
+    """A peer's portal with its REST interface."""
+    return Room(*(response(HOME, digits, body) for digits, body in bodies))
+
+
 @pytest.fixture
 def holder() -> Library:
-    return Library(
+    return Room(
         response(HOME, "20260101", b"<p>there"), response(f"{SITE}/i.png", "20260101", b"png", "image/png")
     )
 
 
-@pytest.mark.parametrize(
-    "target",
-    [f"/web/*/{HOME}", f"/web/2026/{HOME}", f"/web/{HOME}", f"/web/timemap/link/{HOME}",
-     f"/web/20260101000000/{HOME}?a=%20"],
-)  # fmt: skip
-def test_what_is_not_here_is_a_redirect_to_the_first_holder(target: str) -> None:
-    answer = Asker(PortalAddress(origin=A), PortalAddress(origin=B)).get(target)
-    assert (answer.status, answer.headers["Location"]) == (301, A + target)
-    assert (
-        answer.headers["Cache-Control"] == "no-store"
-    )  # else a browser goes in circles that only we can end
+QUESTIONS = [f"/web/*/{HOME}", f"/web/2026/{HOME}", f"/web/{HOME}", f"/web/timemap/link/{HOME}",
+             f"/web/timemap/json/{HOME}", f"/web/timemap/cdxj/{HOME}", f"/web/{DATE}/{HOME}", f"/web/{DATE}id_/{HOME}",
+             f"/cdx/search/cdx?url={HOME}", f"/wayback/available?url={HOME}",
+             f"/web/diff/{DATE}/{DATE}/{HOME}"]  # fmt: skip
 
 
+@pytest.mark.parametrize("target", QUESTIONS)
+def test_what_is_not_here_is_shown_here_from_what_others_have(target: str, holder: Library) -> None:
+    asker = Asker(*places(A, B), a=holder, b=holder)
+    answer, there = asker.get(target), anyio.run(
+        holder.handlers.answer, Request(target=target, headers={"host": HOST})
+    )  # fmt: skip
+    assert (answer.status, answer.body) == (there.status, there.body)
+    assert answer.headers.get("Location") == there.headers.get("Location")
+    assert A not in json.dumps([answer.body.decode("latin-1"), answer.headers])
+    assert answer.headers["X-Herodotus-Confirmed"] == "true"
+    assert answer.headers["X-Herodotus-Peer"] == "name-1, name-2"
+    assert not answer.is_of_archive_alone  # it is no answer to keep until something is stored here
+
+
+@pytest.mark.parametrize("target", QUESTIONS)
+def test_what_one_holder_alone_invents_of_a_page_is_shown_to_nobody(target: str, holder: Library) -> None:
+    """Also where it is the first one, and tells all that the others tell."""
+    liar = holding(("20250601", b"<p>invented"), ("20260101", b"<p>there"), ("20260201", b"<p>invented"))
+    told = Asker(*places(A, B, C), a=liar, b=holder, c=holder).get(target)
+    honest = Asker(*places(B, C), b=holder, c=holder).get(target)
+    assert (told.status, told.body) == (honest.status, honest.body)
+    assert b"2025" not in told.body
+    assert told.headers.get("Location") == honest.headers.get("Location")
+
+
+def test_other_bytes_than_those_that_were_told_are_not_shown(holder: Library) -> None:
+    """A liar that tells the truth until it is asked for the capture."""
+    liar = holding(("20260101", b"<p>invented"))
+
+    asker = Asker(*places(A, B), b=holder)
+    asked: list[str] = []
+
+    async def fetch(place: PortalAddress, request: Request) -> Answer | None:
+        source = holder if place.origin == B or request.path.startswith("/web/*/") else liar
+        asked.append(place.origin)
+        return await source.handlers.answer(replace(request, headers={**request.headers, "host": HOST}))
+
+    asker.ring.fetch = fetch  # type: ignore[method-assign]  # it answers by what it is asked for
+    assert b"<p>there" in asker.get(f"/web/{DATE}/{HOME}").body
+    assert asked[-2:] == [A, B]  # the liar's record was not believed
+
+
+@pytest.mark.parametrize("first", [Library(), None], ids=["denies it", "is silent"])
 @pytest.mark.parametrize(
     "target", [f"/web/*/{HOME}", f"/web/20260101000000/{HOME}", f"/web/timemap/link/{HOME}"]
 )
-@pytest.mark.parametrize("first", [Library(), None], ids=["denies it", "is silent"])
 def test_a_first_holder_cannot_hide_what_another_one_has(
     first: Library | None, target: str, holder: Library
 ) -> None:
-    places = [PortalAddress(origin=one) for one in (A, B, C)]
-    asker, gateway = Asker(*places, b=holder), Asker(*places, is_gateway=True, b=holder)
+    asker = Asker(*places(A, B, C), b=holder)
     if first is not None:
-        asker.ring.libraries[A] = gateway.ring.libraries[A] = first
-    assert asker.get(target).headers["Location"] == B + target
-    assert gateway.get(target).status == 200
+        asker.ring.libraries[A] = first
+    answer = asker.get(target)
+    assert (answer.status, answer.headers["X-Herodotus-Confirmed"]) == (200, "false")
 
 
-def test_a_first_holder_that_has_it_is_the_only_one_asked(holder: Library) -> None:
-    asker = Asker(*(PortalAddress(origin=one) for one in (A, B, C)), a=holder, b=holder)
-    assert asker.get(f"/web/*/{HOME}").headers["Location"].startswith(A)
-    assert [origin for origin, _ in asker.ring.fetched] == [A]
+def test_what_one_holder_alone_tells_is_called_so(holder: Library) -> None:
+    asker = Asker(*places(A, B), b=holder)
+    assert f"This history is {TOLD_BY_ONE}.".encode() in asker.get(f"/web/*/{HOME}").body
+    shown = asker.get(f"/web/{DATE}/{HOME}")
+    assert TOLD_BY_ONE.encode() in shown.body
+    assert shown.headers["Cache-Control"] == "no-cache"
+    both = Asker(*places(A, B), a=holder, b=holder)
+    assert TOLD_BY_ONE.encode() not in both.get(f"/web/*/{HOME}").body + both.get(f"/web/{DATE}/{HOME}").body
 
 
-def test_who_is_a_holder_himself_sends_nobody_on() -> None:
-    answer = Asker(PortalAddress(origin=A), PortalAddress(origin="", is_self=True)).get(f"/web/*/{HOME}")
-    assert answer.status == 404
-    assert b"Not archived" in answer.body
+def test_two_keys_of_one_place_confirm_nothing(holder: Library) -> None:
+    liar = holding(("20250601", b"<p>invented"))
+    of_one = [replace(one, place=b"\4\300\0\2") for one in places(A, B)]
+    asker = Asker(*of_one, *places(C, D), a=liar, b=liar, c=holder, d=holder)
+    assert b"2025" not in asker.get(f"/web/timemap/json/{HOME}").body
+    alone = Asker(*of_one, a=liar, b=liar)
+    assert alone.get(f"/web/timemap/json/{HOME}").headers["X-Herodotus-Confirmed"] == "false"
 
 
-def test_a_holder_that_lacks_it_asks_the_other_holders(holder: Library) -> None:
+def test_rows_that_not_all_have_are_found_by_asking_the_others() -> None:
+    old, new = ("20250101", b"<p>old"), ("20260101", b"<p>new")
     asker = Asker(
-        PortalAddress(origin="", is_self=True), PortalAddress(origin=A), PortalAddress(origin=B), b=holder
+        *places(A, B, C, D), a=holding(old, new), b=holding(new), c=holding(new), d=holding(old, new)
     )
-    assert b"<p>there" in asker.get(f"/web/20260101000000/{HOME}").body
-    assert [origin for origin, _ in asker.ring.fetched] == [A, B]
+    rows = json.loads(asker.get(f"/web/*/{HOME}", accept="application/json").body)
+    assert [row["date"][:4] for row in rows] == ["2025", "2026"]
+    assert len(asker.ring.fetched) == 4
+
+
+def test_where_three_holders_tell_the_same_nobody_else_is_asked(holder: Library) -> None:
+    asker = Asker(*places(A, B, C, D, E), a=holder, b=holder, c=holder, d=holder, e=holder)
+    assert asker.get(f"/web/*/{HOME}").status == 200
+    assert [origin for origin, _ in asker.ring.fetched] == [A, B, C]
+    asker.get(f"/web/2026/{HOME}")
+    assert len(asker.ring.fetched) == 3  # known for a while
+    asker.now = HISTORY_KEPT_S + 1
+    asker.get(f"/web/2026/{HOME}")
+    assert len(asker.ring.fetched) == 6
+
+
+def test_a_record_is_fetched_once_for_the_page_and_what_is_around_it(holder: Library) -> None:
+    asker = Asker(*places(A, B), a=holder, b=holder)
+    around = asker.get(f"/web/{DATE}/{HOME}", sec_fetch_dest="document")
+    assert f'src="/web/{DATE}mp_/{HOME}"'.encode() in around.body
+    assert b"<p>there" in asker.get(f"/web/{DATE}mp_/{HOME}").body
+    assert sum("records/warc" in target for _, target in asker.ring.fetched) == 1
+
+
+def test_later_visits_count_as_two_places_tell_them() -> None:
+    visited = Room(response(HOME, "20260101", b"1"), visits=((HOME, "20260301"),))
+    boasting = Room(response(HOME, "20260101", b"1"), visits=((HOME, "20261101"),))
+    plain = Room(response(HOME, "20260101", b"1"))
+    for rooms, last in (((boasting, visited, plain), "2026-03-01"), ((boasting, plain, plain), "2026-01-01")):
+        asker = Asker(*places(A, B, C), **dict(zip("abc", rooms, strict=True)))
+        (row,) = json.loads(asker.get(f"/web/*/{HOME}", accept="application/json").body)
+        assert row["last_seen"][:10] == last
+
+
+def test_who_is_a_holder_himself_and_lacks_it_asks_the_others(holder: Library) -> None:
+    own = PortalAddress(origin="", is_self=True)
+    assert Asker(own, *places(A)).get(f"/web/*/{HOME}").status == 404
+    asker = Asker(own, *places(A, B, C), b=holder, c=holder)
+    assert b"<p>there" in asker.get(f"/web/{DATE}/{HOME}").body
 
 
 def test_where_nobody_lives_the_page_says_what_is_known_here() -> None:
     assert Asker().get(f"/web/*/{HOME}").status == 404
 
 
-def test_a_circle_of_stale_views_is_left_soon_and_forgotten_later() -> None:
-    asker = Asker(PortalAddress(origin=A))
-    statuses = [asker.get(f"/web/*/{HOME}").status for _ in range(SENT_ON_MAX + 2)]
-    assert statuses == [301] * SENT_ON_MAX + [404, 404]
-    asker.now = SENT_ON_S + 1
-    assert asker.get(f"/web/*/{HOME}").status == 301
-
-
-def test_readers_behind_one_address_all_get_a_page_that_is_elsewhere(holder: Library) -> None:
-    """To be sent on often is a circle of one reader, or many readers of one proxy: it is fetched for them."""
-    asker = Asker(PortalAddress(origin=B), b=holder)
-    target = f"/web/20260101000000/{HOME}"
-    answers = [asker.get(target) for _ in range(SENT_ON_MAX + 3)]
-    assert [answer.status for answer in answers] == [301] * SENT_ON_MAX + [200] * 3
-    assert b"<p>there" in answers[-1].body
-    assert len(asker.ring.fetched) == 3
-
-
-def test_what_a_page_embeds_is_relayed_as_if_it_were_here(holder: Library) -> None:
-    asker = Asker(PortalAddress(origin=A), PortalAddress(origin=B), b=holder)
-    answer = asker.get(f"/web/20260101000000im_/{SITE}/i.png", sec_fetch_dest="image")
+def test_what_a_page_embeds_is_shown_as_if_it_were_here(holder: Library) -> None:
+    asker = Asker(*places(A, B, C), b=holder, c=holder)
+    answer = asker.get(f"/web/{DATE}im_/{SITE}/i.png", sec_fetch_dest="image")
     assert (answer.status, answer.body) == (200, b"png")
-    assert [origin for origin, _ in asker.ring.fetched] == [A, B]  # the first one did not answer
     assert f"<http://{HOST}/web/{SITE}/i.png>" in answer.headers["Link"]
-    assert B not in "".join(answer.headers.values())
+    part = asker.get(f"/web/{DATE}im_/{SITE}/i.png", sec_fetch_dest="image", range="bytes=1-2")
+    assert (part.status, part.body, part.headers["Content-Range"]) == (206, b"ng", "bytes 1-2/3")
 
 
-def test_a_gateway_relays_pages_and_lists_too(holder: Library) -> None:
-    asker = Asker(PortalAddress(origin=B), b=holder, is_gateway=True)
-    assert b"<p>there" in asker.get(f"/web/20260101000000/{HOME}").body
-    timemap = asker.get(f"/web/timemap/link/{HOME}").body.decode()
-    assert f"http://{HOST}/web/20260101000000/{HOME}" in timemap
-    assert B not in timemap
-    assert asker.get(f"/web/2026/{HOME}").headers["Location"] == f"/web/20260101000000/{HOME}"
-
-
-def test_a_relayed_request_goes_no_further() -> None:
-    asker = Asker(PortalAddress(origin=A), is_gateway=True)
+def test_a_question_for_another_peer_s_reader_goes_no_further() -> None:
+    asker = Asker(*places(A))
     assert asker.get(f"/web/*/{HOME}", x_herodotus_relayed="1").status == 404
     assert asker.ring.fetched == []
 
 
-def test_gateways_that_believe_in_each_other_end_at_once(holder: Library) -> None:
-    asker = Asker(PortalAddress(origin=A), PortalAddress(origin=B), PortalAddress(origin=C), is_gateway=True)
-    assert asker.get(f"/web/*/{HOME}").status == 404
-    assert len(asker.ring.fetched) == 3
+def test_what_was_removed_here_is_not_shown_from_others() -> None:
+    one, two = ("20250101", b"<p>one"), ("20260101", b"<p>two")
+    asker = Asker(*places(A, B), a=holding(one, two), b=holding(one, two))
+    rows = json.loads(asker.get(f"/web/*/{HOME}", accept="application/json").body)
+    digest = rows[0]["digest"].removeprefix("sha256:")
+    asker.now = HISTORY_KEPT_S + 1
+    asker.own.store.archive.removed = Removals.of_subjects([subject_of("digest", digest)])
+    assert b"2025" not in asker.get(f"/web/timemap/json/{HOME}").body
+    asker.own.store.archive.removed = Removals.of_subjects([subject_of("host", "example.org")])
+    assert asker.get(f"/web/timemap/json/{HOME}").status == 404
+
+
+def test_a_capture_that_nobody_gives_now_is_told_of_in_our_words(holder: Library) -> None:
+    rows = Asker(*places(A, B), a=holder, b=holder).get(f"/web/*/{HOME}", accept="application/json")
+
+    def lie(request: Request) -> Answer | None:
+        return replace(rows, headers={}) if request.path.startswith("/web/*/") else None
+
+    asker = Asker(*places(A, B))
+    asker.ring.lies = {A: lie, B: lie}
+    answer = asker.get(f"/web/{DATE}/{HOME}")
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+
+
+@pytest.mark.parametrize(
+    ("silent", "least_s", "most_s"),
+    [((A,), PATIENCE_S, 2 * PATIENCE_S), ((A, B), ONE_WORD_S, ONE_WORD_S + 1), ((A, B, C), RELAYED_S, 21)],
+    ids=["one of three", "two of three", "all"],
+)
+def test_nobody_waits_long_for_silent_holders(
+    silent: tuple[str, ...], least_s: float, most_s: float, holder: Library
+) -> None:
+    class Slow(Fixed):
+        async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
+            if place.origin in silent:
+                await anyio.sleep_forever()
+            return await super().fetch(place, request)
+
+    own = Library()
+    ring = Slow(tuple(places(A, B, C)), {A: holder, B: holder, C: holder})
+    elsewhere = Elsewhere(ring, ring, Machine(), now=anyio.current_time, catalogue=lambda: own.catalogue)
+    handlers = Handlers(own.status, ArchivePages(own.shelf, elsewhere=elsewhere))
+
+    async def work() -> float:
+        started = anyio.current_time()
+        answer = await handlers.answer(Request(target=f"/web/*/{HOME}", headers={"host": HOST}))
+        assert answer.status == (404 if len(silent) == 3 else 200)
+        return anyio.current_time() - started
+
+    waited = anyio.run(work, backend="trio", backend_options={"clock": MockClock(autojump_threshold=0.01)})
+    assert least_s <= waited <= most_s
+
+
+# -- who else has it? -------------------------------------------------------------------------------------
 
 
 def test_the_banner_names_the_others_that_have_this_very_capture(holder: Library) -> None:

@@ -248,20 +248,27 @@ def test_completeness_asks_the_holders_of_what_is_not_here() -> None:
     assert facts["score"] == 0.5
 
 
-def test_exact_questions_and_availability_find_the_peer_that_has_it() -> None:
+def test_exact_questions_of_all_kinds_are_answered_from_what_others_have() -> None:
     ring = Ring()
-    ring.holders_of = lambda url: ORIGINS[1:2]
+    ring.holders_of = lambda url: ORIGINS[1:3]
     here = Room(ring=ring, origin=ORIGINS[0])
-    Room(response(HOME, "20260105", b"1"), ring=ring, origin=ORIGINS[1])
+    there = [
+        Room(response(HOME, "20260105", b'<a href="/to">x'), ring=ring, origin=origin)
+        for origin in ORIGINS[1:3]
+    ]
     for target in (
         f"/cdx/search/cdx?url={HOME}",
         f"/wayback/available?url={HOME}",
         f"/api/v1/captures?url={HOME}",
+        f"/api/v1/records?url={HOME}",
+        f"/api/v1/records/warc?url={HOME}&date=20260105",
+        f"/api/v1/nearest?url={HOME}&date=20260106",
+        f"/api/v1/completeness?url={HOME}",
+        f"/api/v1/outlinks?url={HOME}",
     ):
-        answer = here.ask(target)
-        assert (answer.status, answer.headers["Location"]) == (
-            HTTPStatus.MOVED_PERMANENTLY, f"{ORIGINS[1]}{target}",
-        )  # fmt: skip
+        answer, own = here.ask(target), there[0].ask(target)
+        assert (answer.status, answer.body) == (HTTPStatus.OK, own.body), target
+        assert answer.headers["X-Herodotus-Confirmed"] == "true"
         assert here.ask(target, {RELAYED: "1"}).status in (200, 404)
 
 

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from urllib.error import HTTPError
 
 import pytest
 
-from herodotus.core.captures import Deposit
+from herodotus.core.captures import Deposit, position_of
 from herodotus.operate.lab_ring import LabPeer
 from tests.herodotus.operate.cli.processes import called, herodotus
 from tests.herodotus.portal.browser import Browser, browser
@@ -30,22 +29,16 @@ PAGES = {"Front": HOME, "Second": f"{SITE}/second.html", "Third": f"{SITE}/third
 PARTS = {*PAGES.values(), f"{SITE}/style.css", f"{SITE}/pictures/one.png", f"{SITE}/pictures/two.png"}
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
 def owner(peers: list[LabPeer], url: str) -> LabPeer:
-    """Asked of the ring as a reader would: the peer that sends nobody on."""
-    asked = peers[0]
-    try:
-        urllib.request.build_opener(_Stay()).open(f"{asked.http}/web/*/{url}", timeout=30).close()
-    except HTTPError as error:
-        with error:
-            if error.code != 301:
-                return asked
-            return next(peer for peer in peers if error.headers["Location"].startswith(f"{peer.http}/"))
-    return asked
+    """By what each peer says it holds."""
+    key = position_of(url).hex()
+
+    def holds(peer: LabPeer) -> bool:
+        with urllib.request.urlopen(f"{peer.http}/api/v1/ring", timeout=30) as answer:
+            arcs = json.load(answer)["arcs"]
+        return any(start < key <= end if start < end else key > start or key <= end for start, end in arcs)
+
+    return next(peer for peer in peers if holds(peer))
 
 
 @dataclass
@@ -105,7 +98,8 @@ async def test_a_reader_walks_through_a_day_that_is_spread_over_the_ring(ring: R
         await window.picture(tmp_path / "start.png")
         await window.run("document.querySelector('#url').value = 'example.org'; document.forms[0].submit()")
         await window.until("document.title.startsWith('History of') && document.readyState === 'complete'")
-        assert await window.run("location.origin") == ring.owners[HOME].http
+        assert await window.run("location.origin") == door.http  # nobody is sent on
+        assert await window.run("document.body.textContent.includes('told by one other peer only')")
         await window.picture(tmp_path / "history.png")
         await window.picture(tmp_path / "history-phone.png", width=390, height=844)
         await window.picture(tmp_path / "history-dark.png", is_dark=True)
@@ -124,7 +118,7 @@ async def test_a_reader_walks_through_a_day_that_is_spread_over_the_ring(ring: R
         await window.picture(tmp_path / "page-again.png")
         for name in ("Second", "Third", "Front"):
             front = await window.follow("#next", front, shown(name))
-            assert await window.run("location.origin") == ring.owners[PAGES[name]].http
+            assert await window.run("location.origin") == door.http
         assert outside(ring, window) == []
         dates = {one.split("/web/")[1][:14] for one in window.asked if "/web/2" in one}
         assert dates == {"20260105/https", DAY}
