@@ -136,7 +136,7 @@ class Peer:
         self._steward = self._make_steward(order, own_key)
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
         quota_bytes = int(parts.settings.copies.quota_mb * 1e6)
-        self._quotas = Quotas(quota_bytes, lambda _peer: 0, kept_quotas(parts.home.quotas))
+        self._quotas = Quotas(quota_bytes, self._proven_bytes, kept_quotas(parts.home.quotas))
         self._copies = Copies(
             self._copies_parts(own_key),
             parts.settings.copies,
@@ -260,6 +260,11 @@ class Peer:
         if vouched is not deposit and passage_in(deposit).first is Door.CRAWLED:
             self._quotas.brought_own(size_of(deposit))
         return vouched
+
+    def _proven_bytes(self, signer: bytes) -> int:
+        """Of ours, by the daily proofs."""
+        copies = self._copies.parts
+        return copies.states.proven_bytes(signer, copies.now())
 
     def _standings(self) -> Mapping[PeerKey, Standing]:
         return self._membership.node.standings()

@@ -131,11 +131,13 @@ class Auditor:
         if contact is None or not scope or parts.holdings() is None:
             return None
         members: list[bytes] = []
+        proven = 0
         try:
             if parts.states.state(peer, parts.now()) is HolderState.FAILED:
                 outcome = await self._ask_fully(peer, scope)
+                proven = await sampled_proofs.bytes_within(parts, scope)
             else:
-                outcome, members = await sampled_proofs.ask(parts, contact, scope)
+                outcome, members, proven = await sampled_proofs.ask(parts, contact, scope)
         except CallError:
             outcome = Outcome.SILENT
         except MalformedError:
@@ -143,13 +145,13 @@ class Auditor:
             outcome = Outcome.WRONG
         if outcome is Outcome.WRONG and members:
             outcome = await self._look_closer(peer, members)
-        self._note(peer, outcome, len(members))
+        self._note(peer, outcome, len(members), proven)
         return outcome
 
-    def _note(self, peer: PeerKey, outcome: Outcome, asked: int) -> None:
+    def _note(self, peer: PeerKey, outcome: Outcome, asked: int, proven_bytes: int) -> None:
         parts, now = self._parts, self._parts.now()
         before = parts.states.state(peer, now)
-        parts.states.note(peer, outcome, now)
+        parts.states.note(peer, outcome, now, proven_bytes)
         if outcome is not Outcome.SILENT:
             parts.counts.audited += 1
             self.past.append(Audited(peer=peer, at=now, asked=asked, result=outcome.value))

@@ -102,7 +102,8 @@ class SampledProofService:
             and proof == found.theirs
             and parts.view.shared_with(sender) <= arcs_of(known.scope)
         ):
-            parts.states.note(sender, Outcome.PROVEN, parts.now())
+            proven = await bytes_within(parts, known.scope)
+            parts.states.note(sender, Outcome.PROVEN, parts.now(), proven)
         return found.own
 
 
@@ -110,10 +111,18 @@ async def own_set(parts: Parts, scope: Scope) -> bytes:
     return set_digest(reconciliation.root_of(await parts.tops.of(parts.opened(), scope)))
 
 
+async def bytes_within(parts: Parts, scope: Scope) -> int:
+    """What this peer has of a scope, by the mean of its captures."""
+    holdings = parts.opened()
+    captures = sum(await holdings.counts(scope))
+    return (await holdings.room()).used * captures // max(1, holdings.captures)
+
+
 class Asked(NamedTuple):
     outcome: Outcome
     members: list[bytes]
     """That were drawn."""
+    proven_bytes: int = 0
 
 
 async def ask(parts: Parts, contact: Contact, scope: Scope) -> Asked:
@@ -131,7 +140,9 @@ async def ask(parts: Parts, contact: Contact, scope: Scope) -> Asked:
     if not found.is_whole:
         return Asked(Outcome.OTHER_SET, [])  # our own disk is the trouble
     is_right = wire.decode_sampled_proof(answer) == found.theirs
-    return Asked(Outcome.PROVEN if is_right else Outcome.WRONG, found.members)
+    if not is_right:
+        return Asked(Outcome.WRONG, found.members)
+    return Asked(Outcome.PROVEN, found.members, await bytes_within(parts, scope))
 
 
 async def _agree(parts: Parts, contact: Contact, scope: Scope, nonce: bytes) -> bytes:

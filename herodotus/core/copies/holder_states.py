@@ -46,6 +46,8 @@ class Outcome(Enum):
 @dataclass(slots=True)
 class _Known:
     proven_at: float | None = None
+    proven_bytes: int = 0
+    """Of ours, by the last proof."""
     doubted_at: float | None = None
     silent_since: float | None = None
     failed_at: float | None = None
@@ -59,7 +61,8 @@ class HolderStates:
         self._again_s = min(AGAIN_S, every_s)
         self._known: dict[PeerKey, _Known] = {}
 
-    def note(self, peer: PeerKey, outcome: Outcome, now: float) -> None:
+    def note(self, peer: PeerKey, outcome: Outcome, now: float, proven_bytes: int = 0) -> None:
+        """`proven_bytes`: how much of ours a proof was about."""
         known = self._known.setdefault(peer, _Known())
         known.asked_at, known.last = now, outcome
         if outcome is not Outcome.SILENT:
@@ -67,6 +70,7 @@ class HolderStates:
         match outcome:
             case Outcome.PROVEN | Outcome.FULLY_PROVEN:
                 known.proven_at, known.doubted_at = now, None
+                known.proven_bytes = proven_bytes
                 if outcome is Outcome.FULLY_PROVEN:
                     known.failed_at = None
             case Outcome.WRONG:
@@ -106,6 +110,11 @@ class HolderStates:
     def proven_at(self, peer: PeerKey) -> float | None:
         known = self._known.get(peer)
         return None if known is None else known.proven_at
+
+    def proven_bytes(self, peer: PeerKey, now: float) -> int:
+        """Of ours, that it proved to have within the week; nothing of who failed since, or is doubted."""
+        is_proven = self.state(peer, now) is HolderState.PROVEN
+        return self._known[peer].proven_bytes if is_proven else 0
 
     def due_at(self, peer: PeerKey, now: float) -> float:
         """When to ask it the next time; a stranger at once."""

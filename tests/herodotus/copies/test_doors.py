@@ -13,6 +13,7 @@ from herodotus.copies import wire
 from herodotus.copies.doors import STANDINGS_S, Doors
 from herodotus.copies.hand_over import HandedOver
 from herodotus.core.captures import Deposit
+from herodotus.core.copies.holder_states import Outcome
 from herodotus.core.doors import Declined, Door, Passage, through
 from herodotus.core.index_rows import capture_key
 from herodotus.core.signatures import SignedWindow, signed, window_field, window_statement
@@ -458,6 +459,42 @@ def test_a_signer_that_floods_is_stopped_and_named_and_repair_goes_on() -> None:
         net.quota_bytes = 4_000
 
     play_with(play, prepare=small)
+
+
+def test_who_proved_much_of_ours_brings_more_until_it_fails() -> None:
+    """A hundredth of it, beside its quota."""
+
+    async def play(net: Net) -> None:
+        owner, second, *_ = by_rank(net)
+        states, now = second.copies.parts.states, now_s(net)
+        pages = [made(owner, URL, now - n, b"%d" % n + b"x" * 1_000) for n in range(4)]
+        states.note(owner.me, Outcome.PROVEN, anyio.current_time(), 100_000)
+        assert await put(second, owner.me, pages[0]) == [wire.STORED]
+        assert await put(second, owner.me, pages[1]) == [wire.DECLINED]
+        doors_of(second).declined = Declined()
+        states.note(owner.me, Outcome.PROVEN, anyio.current_time(), 500_000)
+        assert await put(second, owner.me, *pages[1:3]) == [wire.STORED, wire.STORED]
+        states.note(owner.me, Outcome.WRONG, anyio.current_time())
+        assert await put(second, owner.me, pages[3]) == [wire.DECLINED]
+
+    def small(net: Net) -> None:
+        net.quota_bytes = 300
+
+    play_with(play, prepare=small)
+
+
+def test_strangers_bring_nothing_also_by_the_hand_of_a_member() -> None:
+    """The quota of one that is no member is not 16 MB: it is nothing, and nobody else's is used up by it."""
+
+    async def play(net: Net) -> None:
+        _, second, third, *_ = by_rank(net)
+        stranger, now = net.add(), now_s(net)
+        forged = [made(stranger, URL, now - n, b"%d" % n, steward=third) for n in range(5)]
+        assert await put(second, third.me, *forged) == [wire.DECLINED] * 5
+        quotas = doors_of(second)._rules.quotas
+        assert (quotas.keep().signers, quotas.keep().places) == ({}, {})
+
+    play_with(play)
 
 
 def test_captures_sent_again_use_up_nobody_s_quota() -> None:

@@ -123,6 +123,10 @@ async def test_two_that_have_the_same_prove_it_both_in_two_calls(pair: Pair) -> 
     mine, other = pair.sides
     assert await mine.ask() is Outcome.PROVEN
     assert mine.state() is other.state() is HolderState.PROVEN
+    for side, peer in ((mine, other.me), (other, mine.me)):
+        used = (await side.parts.opened().room()).used
+        assert 0 < side.parts.states.proven_bytes(peer, pair.now) == used  # the two share all that there is
+        assert side.parts.states.proven_bytes(peer, pair.now + 8 * DAY_S) == 0
     assert (mine.calls, mine.bytes) == (2, 193)
     assert mine.compared_again == []
 
@@ -139,6 +143,7 @@ async def test_who_kept_the_index_and_lost_the_bytes_says_so_and_is_then_caught(
     pair.now += HOUR_S
     assert await mine.ask() is Outcome.WRONG
     assert mine.state() is HolderState.FAILED
+    assert mine.parts.states.proven_bytes(other.me, pair.now) == 0
     assert mine.parts.suspects.counts[other.me]["has not what it confirmed"] == 2
 
 

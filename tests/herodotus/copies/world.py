@@ -237,7 +237,9 @@ class Net:
                 DoorRules(
                     wall_s=lambda: self.wall_s(peer),
                     spreads_imports=self.spreads_imports,
-                    quotas=Quotas(self.quota_bytes, lambda _peer: 0),
+                    quotas=Quotas(
+                        self.quota_bytes, lambda signer: parts.states.proven_bytes(signer, parts.now())
+                    ),
                     standings=self.standings,
                     network=NETWORK,
                     steward_key=steward_key,

@@ -90,7 +90,7 @@ def telling(library: Library, rows: bytes = b"", record: bytes = b"") -> Hostile
         body = (rows if request.path.startswith(ROWS) else record) or honest.body
         return said(body, honest.content_type)
 
-    answers = {}
+    answers: dict[str, Answer | None] = {}
 
     def known(request: Request) -> Answer | None:
         return answers.get(request.target)
