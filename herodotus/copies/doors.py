@@ -218,15 +218,13 @@ class Doors:
         return bool(host) and table.rank(self._rules.steward_key(host), peer, SLACK) is not None
 
     def _is_permitted(self, parts: Parts, deposit: Deposit, signer: PeerKey) -> bool:
-        """Did a member sign a window of this host for this signer, at this time, and for no fewer captures than came?
-
-        Peers see differently which member is the steward while a ring forms: that is asked of old ones only."""
+        """Did the host's steward sign a window for this signer, at this time, and for no fewer captures than came?"""
         url, rules = deposit.capture.url, self._rules
         window = _window_in(deposit)
         host = _host_of(url)
         if window is None or not host or not window.covers(deposit.capture.time_s):
             return False
-        if not self._counts(parts, window.steward):
+        if not self._counts(parts, window.steward) or not self._is_steward(parts, host, window.steward):
             return False
         if not is_signed_window(window, rules.network, signer, f"host:{host}"):
             return False
@@ -236,15 +234,21 @@ class Doors:
         came.add(deposit.id)
         return True
 
+    def _is_steward(self, parts: Parts, host: str, peer: PeerKey) -> bool:
+        """The steward is the first holder of its key that is there. Those that are away are not counted here: they
+        keep their places in our table for a day, and in the ring for minutes."""
+        ahead = 0
+        for one in parts.view.table.of(self._rules.steward_key(host), SLACK):
+            if one.peer == peer:
+                return ahead <= STEWARD_RANK_MAX
+            ahead += one.peer not in parts.view.absent
+        return False
+
     def _stand_two(self, parts: Parts, deposit: Deposit, signer: PeerKey) -> bool:
         """A steward may sign any past for itself: of days long gone two places must tell. Where there are no more
         places than copies, whoever was there first may have been all there was."""
         window = _window_in(deposit)
         assert window is not None, "it permits the capture"
-        steward_key = self._rules.steward_key(_host_of(deposit.capture.url))
-        rank = parts.view.table.rank(steward_key, ids.PeerKey(window.steward), SLACK)
-        if rank is None or rank > STEWARD_RANK_MAX:
-            return False
         places = {self._place_of(parts, peer) for peer in parts.view.table.peers if self._counts(parts, peer)}
         if len(places) <= parts.view.copies:
             return True

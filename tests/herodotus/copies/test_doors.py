@@ -166,6 +166,11 @@ def test_the_young_bring_nothing_of_their_own_and_are_no_second_holder() -> None
         net.young = {owner.me, third.me}
         await anyio.sleep(STANDINGS_S)
         assert await put(second, owner.me, made(owner, URL, now)) == [wire.DECLINED]
+        net.young = {third.me, steward_of(net, URL).me}  # whose windows permit nothing either
+        await anyio.sleep(STANDINGS_S)
+        assert await put(second, owner.me, made(owner, URL, now - 1)) == [wire.DECLINED]
+        net.young = {owner.me, third.me}
+        await anyio.sleep(STANDINGS_S)
         old = of_a_peer_that_left(1_600_000_000)
         for peer in (owner, third):
             await peer.store.store(old)
@@ -382,24 +387,65 @@ def test_a_window_of_another_host_peer_or_time_permits_nothing(changed: dict[str
     play_with(play)
 
 
-def test_only_members_permit_and_of_old_days_only_the_host_s_steward() -> None:
+def by_steward_rank(net: Net, host: str = "example.org") -> list[Peer]:
+    """All peers, the host's steward first."""
+    order = net.table().of(steward_key(host), slack=len(net.peers))
+    return [net.by_key[one.peer] for one in order]
+
+
+def test_only_the_host_s_steward_permits_and_two_that_may_have_come_before_it() -> None:
     async def play(net: Net) -> None:
         owner, second, *_ = by_rank(net)
-        order = net.table().of(steward_key("example.org"), slack=len(net.peers))
         month_s = 30 * 86_400
-        for rank, outcome in ((0, wire.STORED), (2, wire.STORED), (3, wire.DECLINED), (8, wire.DECLINED)):
-            steward = net.by_key[order[rank].peer]
-            if steward is owner:
-                continue
+        for rank, steward in enumerate(by_steward_rank(net)):
+            outcome = wire.STORED if rank <= 2 else wire.DECLINED
             fresh = made(owner, URL, now_s(net) - rank, b"%d" % rank, steward=steward)
-            assert await put(second, owner.me, fresh) == [wire.STORED]
-            old = made(owner, URL, now_s(net) - month_s - rank, b"old %d" % rank, steward=steward)
-            assert await put(second, owner.me, old) == [outcome]
+            assert await put(second, owner.me, fresh) == [outcome], rank
+            if steward is not owner:
+                old = made(owner, URL, now_s(net) - month_s - rank, b"old %d" % rank, steward=steward)
+                assert await put(second, owner.me, old) == [outcome], rank
         stranger = net.add()
         forged = made(owner, URL, now_s(net) - 50, b"forged", steward=stranger)
         assert await put(second, owner.me, forged) == [wire.DECLINED]
         bare = signed(owner.key, page(URL, now_s(net), b"no window"))
         assert await put(second, owner.me, bare) == [wire.DECLINED]
+
+    play_with(play)
+
+
+def test_a_member_that_is_far_from_a_host_permits_nothing_of_it_to_itself() -> None:
+    """It owns some pages of the host, and wants to write today's history of them without leave."""
+
+    async def play(net: Net) -> None:
+        far = by_steward_rank(net)[5:]
+        urls = [f"http://example.org/{number}" for number in range(60)]
+        own = [(url, order) for url in urls if (order := by_rank(net, url))[0] in far]
+        assert len(own) > 3
+        for url, (owner, second, *_) in own:
+            forged = made(owner, url, now_s(net), b"invented", steward=owner)
+            assert await put(second, owner.me, forged) == [wire.DECLINED]
+
+    play_with(play)
+
+
+def test_where_a_steward_is_away_the_next_one_permits() -> None:
+    async def play(net: Net) -> None:
+        *away, heir = by_steward_rank(net)[:4]
+        pages = (f"http://example.org/{n}" for n in range(99))
+        url = next(
+            one
+            for one in pages
+            if not {id(peer) for peer in by_rank(net, one)[:2]} & {*map(id, [*away, heir])}
+        )
+        owner, second, *_ = by_rank(net, url)
+        fresh = made(owner, url, now_s(net), b"by the next", steward=heir)
+        assert await put(second, owner.me, fresh) == [wire.DECLINED]
+        doors_of(second).declined = Declined()
+        for peer in away:
+            net.crash(peer)
+        await anyio.sleep(10)
+        assert set(second.copies.parts.view.absent) == {peer.me for peer in away}
+        assert await put(second, owner.me, fresh) == [wire.STORED]
 
     play_with(play)
 
@@ -431,6 +477,81 @@ def test_an_old_capture_needs_no_second_holder_where_its_window_holds() -> None:
         net.by_key.pop(owner.me)
         assert await put(second, third.me, old) == [wire.STORED]
         assert door_in(second, old) == "1 crawled healed"
+
+    play_with(play)
+
+
+# -- tricks with what was true once -------------------------------------------------------------------------
+
+
+def test_two_places_of_one_person_that_hold_a_page_heal_its_invented_past() -> None:
+    """Not stopped: two holders of age in two places are what stands for an old capture. One alone is not enough, and
+    neither are two places that do not hold the page."""
+
+    async def play(net: Net) -> None:
+        first, second, third, *_, far, other = by_rank(net)
+        invented = signed(far.key, page(URL, 1_600_000_000, b"invented"))
+        for peer in (far, other):
+            await peer.store.store(invented)
+        assert await put(first, far.me, invented) == [wire.DECLINED]
+        assert await put(first, other.me, invented) == [wire.DECLINED]
+        doors_of(first).declined = Declined()
+        await second.store.store(invented)
+        assert await put(first, second.me, invented) == [wire.DECLINED]
+        doors_of(first).declined = Declined()
+        await third.store.store(invented)
+        assert await put(first, second.me, invented) == [wire.STORED]
+        assert door_in(first, invented) == "1 unknown healed"
+
+    play_with(play)
+
+
+def test_a_signature_of_one_capture_is_none_of_another_day_page_or_body() -> None:
+    async def play(net: Net) -> None:
+        owner, second, *_ = by_rank(net)
+        now = now_s(net)
+        true = made(owner, URL, now - 60, b"true")
+        copied = {name: value for name, value in true.extra if name.startswith("Herodotus-")}
+        elsewhere = next(url for n in range(60) if second in by_rank(net, url := f"{URL}/{n}")[:2])
+        for other in (
+            page(URL, now, b"true"),
+            page(URL, now - 60, b"invented"),
+            page(elsewhere, now - 60, b"true"),
+        ):
+            replayed = replace(other, extra=(*other.extra, *copied.items()))
+            assert await put(second, owner.me, replayed) == [wire.UNSIGNED]
+        assert await put(second, owner.me, true) == [wire.STORED]
+
+    play_with(play)
+
+
+def test_what_a_peer_signed_that_left_comes_by_two_holders_only() -> None:
+    """Whoever has the key of a peer that left, or was put out, writes no fresh history with it."""
+
+    async def play(net: Net) -> None:
+        owner, second, third, *_ = by_rank(net)
+        steward = next(one for one in by_steward_rank(net) if one not in (owner, second, third))
+        net.crash(owner)
+        await anyio.sleep(2 * 3_600)
+        fresh = made(owner, URL, now_s(net), b"by a ghost", steward=steward)
+        assert await put(second, third.me, fresh) == [wire.DECLINED]
+
+    play_with(play)
+
+
+@pytest.mark.parametrize("hours", [-24, 24])
+def test_a_steward_whose_clock_is_a_day_off_permits_nothing_of_today(hours: int) -> None:
+    """Its windows lie in another day than the capture; with a fetcher of the same clock they lie in the future, or are
+    called late."""
+
+    async def play(net: Net) -> None:
+        owner, second, *_ = by_rank(net)
+        now, off_s = now_s(net), hours * 3_600
+        wrong = made(owner, URL, now, b"1", granted_s=now + off_s)
+        assert await put(second, owner.me, wrong) == [wire.DECLINED]
+        both = made(owner, URL, now + off_s, b"2")
+        assert await put(second, owner.me, both) == [wire.AHEAD if hours > 0 else wire.STORED]
+        assert door_in(second, both) == (None if hours > 0 else "1 late")
 
     play_with(play)
 
