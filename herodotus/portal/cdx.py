@@ -24,7 +24,7 @@ from herodotus.store import Version
 
 FIELDS = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length")
 _ALIASES = {"url": "original", "mime": "mimetype", "status": "statuscode"}
-_KNOWN = frozenset((*FIELDS, "dupecount", "offset", "filename", "redirect", "robotflags"))
+_KNOWN = frozenset((*FIELDS, "dupecount", "offset", "filename", "redirect", "robotflags", "door"))
 ROWS_MAX = 10_000
 PAGE_ADDRESSES = 1_000
 PAGES_MAX = 2_000
@@ -257,6 +257,7 @@ def row_of(version: Version) -> Row:
         "statuscode": str(version.status) if version.status else "-",
         "digest": version.sha1.removeprefix("sha1:") or "-",
         "length": str(version.stored_bytes),
+        "door": version.door.replace(" ", ","),
     }
 
 

@@ -34,6 +34,7 @@ from herodotus.portal.answer import PUBLIC, Answer, document, finished, html, mo
 from herodotus.portal.api.captures import CaptureAnswers
 from herodotus.portal.api.completeness import NEAREST_BYTES_MAX, CompletenessAnswers
 from herodotus.portal.api.containers import ContainerAnswers
+from herodotus.portal.api.evidence import EvidenceAnswers
 from herodotus.portal.api.imports import ImportDesk
 from herodotus.portal.api.links import LinkAnswers
 from herodotus.portal.api.network import NetworkAnswers, PeerFacts, public_status
@@ -231,6 +232,10 @@ class RingView(Directions, Members, Protocol):
     def peers(self) -> tuple[PeerFacts, ...]: ...
 
 
+def _unheard(words: str) -> None:
+    """A reader waits for the answer alone."""
+
+
 class OwnSaves(SavePort, Protocol):
     def opened(self) -> AbstractAsyncContextManager[None]: ...
 
@@ -276,6 +281,7 @@ class PortalRooms:
             links,
             PathAnswers(shelf, links),
             CompletenessAnswers(shelf, directions, asking or self._completing),
+            EvidenceAnswers(shelf, lambda why: perform(why, _unheard)),
             self._desk,
         )
         self._saving = None

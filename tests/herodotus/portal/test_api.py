@@ -13,9 +13,14 @@ from jsonschema_rs import Draft202012Validator
 from warcio.archiveiterator import ArchiveIterator
 
 from herodotus.core.errors import UnusableArchiveError
+from herodotus.core.orders import Order, OrderReport, Say, Why
+from herodotus.core.removals import Removals, subject_of
+from herodotus.core.signatures import SignedWindow, signed, window_field
 from herodotus.portal.api import streams
+from herodotus.store.evidence import evidence
 from herodotus.store.sealing import seal
 from herodotus.store.streams import Cursor
+from tests.herodotus.copies.world import key_number
 from tests.herodotus.deposits import delete_url
 from tests.herodotus.portal.library import HOME, SITE, response
 from tests.herodotus.portal.rooms import Room
@@ -510,3 +515,57 @@ def test_the_description_names_every_parameter_and_answer(room: Room) -> None:
     names = [one["operationId"] for one in operations]
     assert len(set(names)) == len(names) == 22
     assert all(one["description"] for op in operations for one in op["parameters"] if one["name"] != "number")
+
+
+# -- whose word it is -------------------------------------------------------------------------------------
+
+
+def test_who_stands_for_a_capture_is_told_to_anybody() -> None:
+    signer, steward = key_number(1), key_number(2)
+    fresh = response(HOME, "20260105", b"<p>one")
+    window = SignedWindow(
+        steward=steward.public_key().public_bytes_raw(), number=3, granted_s=fresh.capture.time_s - 2,
+        starts_ms=0, lasts_ms=9_000, count=5, addresses=["192.0.2.1"],
+    )  # fmt: skip
+    fresh = signed(signer, replace(fresh, extra=(*fresh.extra, window_field(window))))
+    other = signed(key_number(3), response(HOME, "20260105000100", b"<p>other"))
+    holder = {"peer": "ab", "is_this_peer": False, "place": "192.0.2.0/24", "has_it": None, "is_absent": False,
+              "proofs": "proven", "proven_s_ago": 7}  # fmt: skip
+    orders: list[Order] = []
+
+    async def perform(order: Order, say: Say) -> OrderReport:
+        assert isinstance(order, Why)
+        orders.append(order)
+        facts = await evidence(room.store, order.not_after_s, order.url)
+        return OrderReport(facts={**(facts or {}), "holders": [holder]})
+
+    room = Room(fresh, other, perform=perform)
+    facts = asked(room, f"/api/v1/why?url={HOME}&date=20260105000000")
+    assert (facts["fetched_by"], facts["is_signature_sound"]) == (
+        signer.public_key().public_bytes_raw().hex(),
+        True,
+    )
+    assert (facts["window"]["permitted_by"], facts["window"]["addresses"]) == (
+        window.steward.hex(),
+        ["192.0.2.1"],
+    )
+    assert [one["date"] for one in facts["differs"]] == ["2026-01-05T00:01:00Z"]
+    assert (facts["holders"], facts["memento"]) == ([holder], f"/web/20260105000000/{HOME}")
+    newest = asked(room, f"/api/v1/why?url={HOME}")
+    assert (newest["date"], newest["window"]) == ("2026-01-05T00:01:00Z", None)
+    # Nothing is told of what was removed, also where it is another content of that day.
+    digest = facts["differs"][0]["digest"].removeprefix("sha256:")
+    room.store.archive.removed = Removals.of_subjects([subject_of("digest", digest)])
+    assert asked(room, f"/api/v1/why?url={HOME}")["differs"] == []
+    asked_before = len(orders)
+    room.store.archive.removed = Removals.of_subjects([subject_of("host", "example.org")])
+    assert room.ask(f"/api/v1/why?url={HOME}").status == 404
+    assert room.ask(f"/api/v1/why?url={SITE}/never").status == 404
+    assert len(orders) == asked_before
+
+
+def test_a_reader_asks_a_few_times_a_second_for_the_word_of_holders() -> None:
+    room = Room(response(HOME, "20260105", b"1"), client="192.0.2.5")
+    statuses = [room.ask(f"/api/v1/why?url={HOME}").status for _ in range(30)]
+    assert statuses[:20] == [404] * 20
+    assert 429 in statuses

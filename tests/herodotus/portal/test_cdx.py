@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from herodotus.core.captures import CaptureId
+from herodotus.core.doors import Door, Passage, through
 from herodotus.portal.cdx import CostlyFiltersError, parse_question, row_of, thinned_places
 from herodotus.store.reader import Version
 from tests.herodotus.portal.library import HOME, SITE, Library, response
@@ -127,6 +128,20 @@ def test_fields_counts_and_json(library: Library) -> None:
     table = json.loads(library.get(f"/cdx/search/cdx?url={HOME}&output=json&fl=timestamp,original").body)
     assert table[:2] == [["timestamp", "original"], ["20260101000000", HOME]]
     assert json.loads(library.get("/cdx/search/cdx?url=nobody.example&output=json").body) == []
+
+
+def test_a_row_says_by_which_door_it_came_if_it_is_asked_to() -> None:
+    library = Library(
+        through(Passage(Door.BROUGHT_IN), response(HOME, "20260101", b"1")),
+        through(Passage(Door.LATE, is_healed=True), response(HOME, "20260102", b"2")),
+        response(HOME, "20260103", b"3"),
+    )
+    told = [line.split()[1] for line in lines(library, f"url={HOME}&fl=timestamp,door")]
+    assert told == ["brought-in", "late,healed", "-"]
+    assert lines(library, f"url={HOME}&fl=door&filter=door:late.*") == ["late,healed"]
+    assert all(len(line.split()) == 7 for line in lines(library, f"url={HOME}"))  # other tools know no more
+    head, *_ = json.loads(library.get(f"/cdx?url={HOME}&output=json").body)
+    assert "door" not in head
 
 
 def test_each_capture_is_a_file_that_can_be_loaded(library: Library) -> None:
