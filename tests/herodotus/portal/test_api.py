@@ -532,14 +532,16 @@ def test_who_stands_for_a_capture_is_told_to_anybody() -> None:
     holder = {"peer": "ab", "is_this_peer": False, "place": "192.0.2.0/24", "has_it": None, "is_absent": False,
               "proofs": "proven", "proven_s_ago": 7}  # fmt: skip
     orders: list[Order] = []
+    rooms: list[Room] = []
 
     async def perform(order: Order, say: Say) -> OrderReport:
         assert isinstance(order, Why)
         orders.append(order)
-        facts = await evidence(room.store, order.not_after_s, order.url)
+        facts = await evidence(rooms[0].store, order.not_after_s, order.url)
         return OrderReport(facts={**(facts or {}), "holders": [holder]})
 
     room = Room(fresh, other, perform=perform)
+    rooms.append(room)
     facts = asked(room, f"/api/v1/why?url={HOME}&date=20260105000000")
     assert (facts["fetched_by"], facts["is_signature_sound"]) == (
         signer.public_key().public_bytes_raw().hex(),
