@@ -224,7 +224,9 @@ class Doors:
         host = _host_of(url)
         if window is None or not host or not window.covers(deposit.capture.time_s):
             return False
-        if not self._counts(parts, window.steward) or not self._is_steward(parts, host, window.steward):
+        is_old = crawled_at(deposit.capture.time_s, rules.wall_s()) is None
+        is_steward = self._is_steward(parts, host, window.steward, is_old=is_old)
+        if not self._counts(parts, window.steward) or not is_steward:
             return False
         if not is_signed_window(window, rules.network, signer, f"host:{host}"):
             return False
@@ -234,13 +236,14 @@ class Doors:
         came.add(deposit.id)
         return True
 
-    def _is_steward(self, parts: Parts, host: str, peer: PeerKey) -> bool:
-        """The steward is the first holder of its key that is there. Those that are away are not counted here: they
-        keep their places in our table for a day, and in the ring for minutes."""
+    def _is_steward(self, parts: Parts, host: str, peer: PeerKey, *, is_old: bool) -> bool:
+        """The steward is the first holder of its key that is there. Of the last week it may have been any of the first
+        k + 2: while a ring was split, each part of it had its own. Of old days it is one of the first three, not
+        counting those that are away, which keep their places in our table for a day, and in the ring for minutes."""
         ahead = 0
         for one in parts.view.table.of(self._rules.steward_key(host), SLACK):
             if one.peer == peer:
-                return ahead <= STEWARD_RANK_MAX
+                return not is_old or ahead <= STEWARD_RANK_MAX
             ahead += one.peer not in parts.view.absent
         return False
 
