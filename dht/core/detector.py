@@ -17,6 +17,7 @@ helpers do reach it, only our datagrams were lost, and we try again within secon
 is skipped, the ring is wrong.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,7 @@ from dht.core.messages import Accuse, AliveVerdict, Ping, ProbeReply, ProbeReque
 from dht.core.placement import first
 from dht.core.records import Contact, Death
 from dht.core.round_trips import TIMEOUT_MAX_S
+from dht.core.witnesses import Refutations
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +45,15 @@ class Illness:
     is_examined: bool = False  # an examination, recheck or suspicion is under way
 
 
+@dataclass(slots=True, eq=False)
+class _Probe:
+    """A ping on behalf of others, and who waits for it."""
+
+    until: float
+    askers: list[tuple[int, Contact]]
+    is_alive: bool | None = None  # not known yet
+
+
 class Detector:
     def __init__(
         self, host: MachineHost, table: MemberTable, announce: Callable[[Death, float], object]
@@ -51,6 +62,9 @@ class Detector:
         self._table = table
         self._announce = announce
         self.unwell: dict[PeerKey, Illness] = {}
+        self._accused_us = Refutations()
+        self._checked: OrderedDict[PeerKey, float] = OrderedDict()  # accused by others, and pinged for that
+        self._probes: OrderedDict[Contact, _Probe] = OrderedDict()  # for others; the oldest first
 
     # --- evidence
 
@@ -231,19 +245,62 @@ class Detector:
         elif target.peer in self.unwell:
             self._host.send(asker, ProbeReply(id=request.id, is_alive=False))
         else:
+            self._probe_for(request, asker, now)
+
+    def _probe_for(self, request: ProbeRequest, asker: Contact, now: float) -> None:
+        """One ping serves all that ask for some seconds: who asks a hundred peers must not aim them at one."""
+        target, question = request.target, (request.id, asker)
+        while self._probes and next(iter(self._probes.values())).until <= now:
+            self._probes.popitem(last=False)
+        known = self._probes.get(target)
+        if known is not None and known.is_alive is not None:
+            self._host.send(asker, ProbeReply(id=request.id, is_alive=known.is_alive))
+        elif known is not None:
+            if question not in known.askers and len(known.askers) < bounds.PROBE_ASKERS_MAX:
+                known.askers.append(question)
+        elif len(self._probes) >= bounds.PROBES_FOR_OTHERS_MAX:
+            self._host.counts["probes refused"] += 1  # no answer speaks for nothing; "silent" would be a lie
+        else:
+            probe = self._probes[target] = _Probe(until=now + bounds.PROBED_S, askers=[question])
 
             def pinged(reply: Reply | None, _now: float) -> None:
-                self._host.send(asker, ProbeReply(id=request.id, is_alive=reply is not None))
+                probe.is_alive = reply is not None
+                for request_id, by in probe.askers:
+                    self._host.send(by, ProbeReply(id=request_id, is_alive=probe.is_alive))
 
             # As a favour: were our own examination to follow, one death would set everybody probing.
             self._host.ask(target, Ping(id=self._host.new_id()), pinged, now, is_favour=True)
+
+    def may_accuse(self, accusation: Accuse, asker: Contact) -> bool:
+        """A member near the suspect, by its own signature: nobody else's word makes a death, or makes us send."""
+        suspect, is_signed = accusation.suspect, self._host.notary.is_death_signed
+        signed = self._table.records.get(suspect.peer)
+        is_good = (
+            asker.peer != suspect.peer
+            and signed is not None
+            and suspect in self._table.contacts_of(signed)
+            and any(near.peer == asker.peer for near in self._neighbours(suspect.position))
+            and is_signed(suspect.peer, accusation.incarnation, asker.peer, accusation.signature)
+        )
+        if not is_good:
+            self._host.counts["accusations refused"] += 1
+        return is_good
+
+    def is_to_be_refuted(self, accuser: PeerKey, now: float) -> bool:
+        """Shall the ring hear that we live, since this peer thinks that we do not?  It is counted."""
+        us = self._host.me.peer
+        if self._accused_us.is_worn_out(us, accuser, now):
+            self._host.counts["accusations discredited"] += 1
+            return False
+        self._accused_us.note(us, accuser, now)
+        return True
 
     def witness(self, accusation: Accuse, asker: Contact, now: float) -> None:
         """Confirm what we found ourselves; otherwise find out now and answer when asked again."""
         suspect = accusation.suspect
         signed = self._table.records.get(suspect.peer)
         is_ours = signed is not None and signed.record.incarnation == accusation.incarnation
-        if suspect.peer == asker.peer or not is_ours:
+        if not is_ours or not self.may_accuse(accusation, asker):
             self._host.send(asker, AliveVerdict(id=accusation.id, signature=b""))
         elif suspect.peer in self.unwell:
             # Only our own finding counts. To sign what the accuser says would make one liar's word two signatures.
@@ -251,7 +308,12 @@ class Detector:
             self._host.send(asker, AliveVerdict(id=accusation.id, signature=signature))
         else:
             self._host.send(asker, AliveVerdict(id=accusation.id, signature=b""))
-            self._host.ask(suspect, Ping(id=self._host.new_id()), _ignore, now)
+            if now - self._checked.get(suspect.peer, float("-inf")) >= self._host.rules.suspicion_s:
+                self._checked[suspect.peer] = now
+                self._checked.move_to_end(suspect.peer)
+                if len(self._checked) > bounds.UNWELL_MAX:
+                    self._checked.popitem(last=False)
+                self._host.ask(suspect, Ping(id=self._host.new_id()), _ignore, now)
 
     def is_witness(self, witness: PeerKey, suspect: PeerKey) -> bool:
         """Does the witness sit near a position of the suspect, as far as our table shows?"""

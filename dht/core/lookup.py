@@ -52,6 +52,7 @@ class Guide(Protocol):
     def guess_owner(self, key: Key) -> Contact | None: ...
     def answer(self, request_id: int, key: Key) -> Owner | Closer: ...
     def learned(self, records: Iterable[SignedRecord], now: float) -> None: ...
+    def may_sit_there(self, contact: Contact) -> bool: ...
 
 
 class Lookup:
@@ -221,8 +222,18 @@ class Lookup:
         self._step(now)
 
     def _claims_itself(self, contact: Contact, reply: Owner, now: float) -> None:
-        """Believed, unless we know a living peer between the key and it; then that one is asked first."""
+        """Believed, unless we know a living peer between the key and it; then that one is asked first.
+
+        A position follows from an address, and this peer has answered at one.  So it speaks for positions of that
+        address, and of its record where we have it: else whoever is asked would name an address of which nobody
+        answers, next to any key that it wants to own.
+        """
         owner = reply.holders[0]
+        if owner.address.host != contact.address.host or not self._guide.may_sit_there(owner):
+            self._host.counts["lookup claims forged"] += 1
+            self._silent.add(contact)
+            self._step(now)
+            return
         self._answered.add(owner)
         self._verified.add(owner)
         self._say_so.add(owner)

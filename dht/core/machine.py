@@ -25,6 +25,7 @@ from dht.core.gossip import Gossip
 from dht.core.host import MachineHost
 from dht.core.ids import Key, PeerKey, is_in_arc
 from dht.core.joining import Joining
+from dht.core.limits import Buckets
 from dht.core.membership import MemberTable
 from dht.core.messages import (
     NEWS_MAX,
@@ -111,6 +112,7 @@ class RingMachine:
         self._arcs_are_stale = False
         self._is_left = False
         self._takes_part = False
+        self._calls_back = Buckets()
         self._now = float("-inf")
 
     # --- what the shell calls
@@ -294,7 +296,13 @@ class RingMachine:
             self._call_back(message.source, node, now)
 
     def _call_back(self, source: Contact, node: VirtualNode, now: float) -> None:
-        """Its position follows from an address that it did not speak from: is it there as well?"""
+        """Its position follows from an address that it did not speak from: is it there as well?
+
+        Asked rarely: the address may be another peer's, whom the handshakes that fail would keep busy.
+        """
+        if not self._calls_back.take(source.address, bounds.CALL_BACK, now):
+            self._host.counts["sources elsewhere"] += 1
+            return
 
         def answered(reply: Reply | None, later: float) -> None:
             if reply is not None:
@@ -323,14 +331,20 @@ class RingMachine:
             self._host.send(sender, Rumour(id=self._host.new_id(), news=(self.table.tombs[sender.peer][0],)))
 
     def _on_accuse(self, message: Accuse, sender: Contact, now: float) -> None:
-        if message.suspect.peer == self.me.peer:
-            own = self.record
-            if own is not None and message.incarnation >= own.record.incarnation:
-                self._refute(message.incarnation, now)
-                if self.record is not None:
-                    self._host.send(sender, Rumour(id=self._host.new_id(), news=(self.record,)))
-        else:
+        if message.suspect.peer != self.me.peer:
             self._detector.witness(message, sender, now)
+            return
+        own = self.record
+        if own is None or not self._detector.may_accuse(message, sender):
+            return
+        # Who lost our answers is cured by any word of ours. A new incarnation is for a death that is on its way, and
+        # the whole ring hears of it, so one accuser makes us tell of three a day.
+        if message.incarnation >= own.record.incarnation and self._detector.is_to_be_refuted(
+            sender.peer, now
+        ):
+            self._refute(message.incarnation, now)
+        if self.record is not None:
+            self._host.send(sender, Rumour(id=self._host.new_id(), news=(self.record,)))
 
     def _is_from(self, source: Contact, sender: Contact) -> bool:
         if source.peer == sender.peer and is_address(source.address):

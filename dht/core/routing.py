@@ -17,7 +17,7 @@ from dht.core.lookup import Lookup, LookupResult
 from dht.core.membership import MemberTable
 from dht.core.messages import CLOSER_MAX, HOLDERS_MAX, OWNER_RECORDS_MAX, Closer, Owner
 from dht.core.placement import first
-from dht.core.records import Contact, SignedRecord
+from dht.core.records import Contact, SignedRecord, contacts_of
 from dht.core.ring import VirtualNode
 
 
@@ -109,6 +109,11 @@ class Router:
         if self._gossip.level < 2:
             for signed in records:
                 self._gossip.hear(signed, now, "table")
+
+    def may_sit_there(self, contact: Contact) -> bool:
+        """As far as the peer's own record tells, if we have it: also one that we hold for a former life's."""
+        signed = self._table.records.get(contact.peer)
+        return signed is None or contact in contacts_of(signed.record, self._host.rules.id_check)
 
     def _start_lookup(
         self, key: Key, done: Callable[[LookupResult, float], None], now: float, from_table: bool

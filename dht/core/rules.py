@@ -7,6 +7,7 @@ Section numbers are those of the ring design (`docs/protocol/ring.md` and its me
 from dataclasses import dataclass
 
 from dht.core.ids import IdCheck, NetworkId
+from dht.core.limits import Rate
 from dht.core.placement import Rule
 from dht.core.places import BY_PEER, PlaceRules
 from dht.core.round_trips import TIMEOUT_MAX_S
@@ -28,6 +29,7 @@ STATE_AFRESH = 1 / 16  # share of asks that do not say what is known: no stale o
 PASSED_OVER_S = 10.0  # a candidate that did not answer as a member is left alone for so long
 PASSED_OVER_MAX = 64
 NOTIFIES_QUEUED_MAX = 16
+CALL_BACK = Rate(per_second=0.1, burst=2)  # of one address: a peer says so each time that it stabilizes
 
 # Joining
 JOIN_ROUNDS_MAX = 60  # about two minutes: a small ring that many join at once is often BUSY
@@ -63,6 +65,9 @@ SWEEP_STEP = 64  # records looked at for expiry per digest period and 4,096 memb
 
 # Failure detector (4.5)
 PROBES = 3
+PROBES_FOR_OTHERS_MAX = 1_024  # targets: half of a ring of 2,000 may die at once
+PROBE_ASKERS_MAX = 16
+PROBED_S = 2.5 * TIMEOUT_MAX_S  # what a ping for others found is told so long; the ping itself ends before
 EXAMINED_S = TIMEOUT_MAX_S * (TRIES + 1)  # a helper's own tries, and the way there and back
 RECHECK_FACTOR = 2.0  # times the suspicion: then an unconfirmed case is examined again
 RECHECK_SOON_S = 2.0  # if helpers reach a peer that we cannot; doubles up to the period above

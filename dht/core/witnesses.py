@@ -36,19 +36,24 @@ class Refutations:
     def refuted(self, death: Death, now: float) -> None:
         """The peer lives, as its newer record shows."""
         for witness in (death.accuser, death.confirmer):
-            pair = death.peer, witness
-            self._times[pair] = (*self._times.get(pair, ()), now)[-REFUTED_MAX:]
-            self._times.move_to_end(pair)
+            self.note(death.peer, witness, now)
+
+    def note(self, subject: PeerKey, witness: PeerKey, now: float) -> None:
+        """This witness was refuted by this peer once more."""
+        pair = subject, witness
+        self._times[pair] = (*self._times.get(pair, ()), now)[-REFUTED_MAX:]
+        self._times.move_to_end(pair)
         while len(self._times) > REMEMBERED_MAX or (self._times and self._is_old(now)):
             self._times.popitem(last=False)
 
     def is_discredited(self, death: Death, now: float) -> bool:
         """Is one of its witnesses no longer believed?"""
-        for witness in (death.accuser, death.confirmer):
-            times = self._times.get((death.peer, witness), ())
-            if len(times) == REFUTED_MAX and now - times[0] < DISCREDITED_S:
-                return True
-        return False
+        return any(self.is_worn_out(death.peer, by, now) for by in (death.accuser, death.confirmer))
+
+    def is_worn_out(self, subject: PeerKey, witness: PeerKey, now: float) -> bool:
+        """Was this witness refuted by this peer so often that its word about it counts no more?"""
+        times = self._times.get((subject, witness), ())
+        return len(times) == REFUTED_MAX and now - times[0] < DISCREDITED_S
 
     def _is_old(self, now: float) -> bool:
         oldest = next(islice(self._times.values(), 1))

@@ -12,6 +12,7 @@ from dht.core.ids import Key, PeerKey, distance, is_between, key_from_number, nu
 from dht.core.machine import RingMachine
 from dht.core.messages import (
     Accuse,
+    AliveVerdict,
     Busy,
     Digest,
     DigestDiffers,
@@ -31,6 +32,7 @@ from dht.core.messages import (
 )
 from dht.core.records import Contact, Death, Departure, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
+from dht.core.witnesses import DISCREDITED_S, REFUTED_MAX
 from simnet.rings import NETWORK, RingWorld, SimulatedNotary, learn, peer_number
 from tests.dht.machines import NOW, RULES, contact, converse, counts, death, machine, member, signed
 
@@ -81,6 +83,46 @@ def test_a_plausible_lie_passes_a_plain_lookup_but_not_a_careful_one() -> None:
     done = Liars().looked_up(careful=True)
     assert done.holders[0] == Liars().truth
     assert done.is_dense
+
+
+@pytest.mark.parametrize(
+    "by", ["another's address", "another's address, without a record", "a seat that its record does not have"]
+)
+@pytest.mark.parametrize("careful", [True, False])
+def test_who_is_asked_owns_no_key_by_a_position_that_is_not_its_own(by: str, careful: bool) -> None:
+    """A position follows from an address, and an address next to any key is found in a second."""
+    lie = Liars()
+    liar = lie.liar
+    if by.endswith("without a record"):
+        lie.one.table.remove(liar.peer)
+        lie.one.table.hint(liar)
+    if by.startswith("another's address"):
+        seats = [Contact.at(liar.peer, contact(n).address, 0, 0, "ip") for n in range(1_000, 4_000)]
+    else:
+        seats = [Contact.at(liar.peer, liar.address, slot, at, "ip") for slot in range(8) for at in range(64)]
+    lie.invented = (min(seats, key=lambda seat: distance(lie.key, seat.position)), lie.truth)
+    assert is_between(lie.key, lie.invented[0].position, liar.position)
+    done = lie.looked_up(careful=careful)
+    assert done.holders[0] == lie.truth
+    assert counts(lie.one)["lookup claims forged"] >= 1
+
+
+def test_who_moved_to_another_slot_claims_it_with_its_new_record() -> None:
+    lie = Liars()
+    mover = next(n for n in range(1, 301) if contact(n) == lie.liar)
+    record = replace(signed(mover).record, slot=3, incarnation=9)
+    moved = first_contact_of(record, "ip")
+    new = SimulatedNotary(record.peer).sign_record(record)
+
+    def answer(to: Contact, message: Message) -> Message | None:
+        if not isinstance(message, Find) or to.peer != moved.peer:
+            return NotMember(id=message.id) if isinstance(message, GetState) else None
+        return Owner(id=message.id, holders=(moved,), records=(new,))
+
+    before = key_from_number(number_of(moved.position) - 1)
+    lie.one.lookup(before, NOW)
+    converse(lie.one, answer, 60)
+    assert "lookup claims forged" not in counts(lie.one)
 
 
 def test_when_both_ways_are_thin_the_answer_says_so() -> None:
@@ -171,13 +213,12 @@ def test_the_living_are_in_every_table_again_after_two_liars_announced_their_dea
 def test_nobody_is_made_to_use_up_the_incarnations_that_there_are(incarnation: int) -> None:
     one = machine(known=8)
     before = one.own_record.incarnation
-    accusation = Accuse(id=3, suspect=one.me, incarnation=incarnation, signature=bytes(64))
-    one.receive(accusation, contact(5), NOW)
+    one.receive(accusation(one.me, 5, incarnation), contact(5), NOW)
     tell(one, death(0, 901, 902, incarnation))
     assert one.own_record.incarnation == before
     assert counts(one) == {"deaths implausible": 2}
     converse(one, lambda _to, _message: None, 60)
-    one.receive(replace(accusation, incarnation=before), contact(5), NOW)
+    one.receive(accusation(one.me, 5, before), contact(5), NOW)
     assert one.own_record.incarnation == before + 1  # what may be meant is refuted as ever
 
 
@@ -199,8 +240,7 @@ def test_a_death_of_an_incarnation_that_could_not_be_refuted_is_not_believed() -
 
 def test_somebody_far_away_gets_no_signature_under_his_accusation_of_the_living() -> None:
     one = machine(known=8)
-    accusation = Accuse(id=3, suspect=contact(4), incarnation=1, signature=bytes(16))
-    one.receive(accusation, contact(5), NOW)
+    one.receive(accusation(4, 5), contact(5), NOW)
     verdicts = [e.message for e in one.take_effects() if isinstance(e, Send) and e.to == contact(5)]
     assert [getattr(verdict, "signature", None) for verdict in verdicts] == [b""]
 
@@ -274,11 +314,153 @@ def test_a_bucket_that_never_ends_is_not_pulled_for_ever(is_ascending: bool) -> 
 
 def test_a_flood_of_requests_on_others_behalf_opens_a_bounded_number_of_questions() -> None:
     one = machine()
-    for number in range(1, bounds.PENDING_MAX + 500):
+    for number in range(1, bounds.PROBES_FOR_OTHERS_MAX + 500):
         one.receive(ProbeRequest(id=number, target=contact(number)), contact(1), NOW)
-    asked = [e for e in one.take_effects() if isinstance(e, Send) and isinstance(e.message, Ping)]
-    assert len(asked) == bounds.PENDING_MAX
-    assert counts(one)["questions refused"] == 499
+    assert len(pings(one)) == bounds.PROBES_FOR_OTHERS_MAX
+    assert counts(one)["probes refused"] == 499
+    for number in range(1, bounds.PENDING_MAX + 500):
+        elsewhere = Contact.at(contact(1).peer, contact(number + 1).address, 0, 0, "ip")
+        one.receive(Notify(id=number, source=elsewhere, target=0), contact(1), NOW)
+    assert len(pings(one)) == bounds.PENDING_MAX - bounds.PROBES_FOR_OTHERS_MAX
+    assert counts(one)["questions refused"] == 499 + bounds.PROBES_FOR_OTHERS_MAX
+
+
+def pings(one: RingMachine) -> list[Contact]:
+    return [e.to for e in one.take_effects() if isinstance(e, Send) and isinstance(e.message, Ping)]
+
+
+def test_many_that_ask_for_one_target_have_it_pinged_once_and_are_all_told() -> None:
+    """Otherwise who asks a hundred peers again and again has a hundred of them flood whom he names."""
+    one = machine(known=20)
+    for number in range(1, 11):
+        one.receive(ProbeRequest(id=number, target=contact(15)), contact(number), NOW)
+        one.receive(ProbeRequest(id=number, target=contact(15)), contact(number), NOW)
+    effects = one.take_effects()
+    (ping,) = [e.message for e in effects if isinstance(e, Send)]
+    one.receive(Pong(id=ping.id), contact(15), NOW + 0.1)
+    assert told(one) == [(contact(number), number, True) for number in range(1, 11)]
+    one.receive(ProbeRequest(id=99, target=contact(15)), contact(9), NOW + 5)
+    assert told(one) == [(contact(9), 99, True)], "it was found out a moment ago"
+    one.receive(ProbeRequest(id=100, target=contact(15)), contact(9), NOW + bounds.PROBED_S)
+    assert pings(one) == [contact(15)]
+    for number in range(200, 200 + 2 * bounds.PROBE_ASKERS_MAX):
+        one.receive(ProbeRequest(id=number, target=contact(15)), contact(9), NOW + bounds.PROBED_S)
+    answers = converse(one, lambda _to, _message: None, bounds.PROBED_S + 60)
+    assert (
+        sum(isinstance(e, Send) and isinstance(e.message, ProbeReply) for e in answers)
+        == bounds.PROBE_ASKERS_MAX
+    )
+
+
+def told(one: RingMachine) -> list[tuple[Contact, int, bool]]:
+    return [
+        (e.to, e.message.id, e.message.is_alive)
+        for e in one.take_effects()
+        if isinstance(e, Send) and isinstance(e.message, ProbeReply)
+    ]
+
+
+def test_a_peer_that_claims_to_sit_at_anothers_address_has_it_asked_twice_and_then_rarely() -> None:
+    one = machine(known=20)
+    elsewhere = Contact.at(contact(1).peer, contact(15).address, 0, 0, "ip")
+    asked = []
+    for second in range(60):
+        one.receive(Notify(id=second, source=elsewhere, target=0), contact(1), NOW + second)
+        asked += [to for to in pings(one) if to == elsewhere]
+    assert 2 <= len(asked) <= 8
+
+
+# --- accusations
+
+
+def accusation(suspect: int | Contact, by: int, incarnation: int = 1, signed_by: int | None = None) -> Accuse:
+    whom = contact(suspect) if isinstance(suspect, int) else suspect
+    signer = SimulatedNotary(contact(by if signed_by is None else signed_by).peer)
+    return Accuse(
+        id=3, suspect=whom, incarnation=incarnation, signature=signer.sign_death(whom.peer, incarnation)
+    )
+
+
+def verdicts(one: RingMachine) -> list[bytes]:
+    return [
+        e.message.signature
+        for e in one.take_effects()
+        if isinstance(e, Send) and isinstance(e.message, AliveVerdict)
+    ]
+
+
+def test_who_accuses_us_again_and_again_makes_us_tell_the_ring_three_times_a_day() -> None:
+    """Each of our new records goes round the ring; one accuser a second would be a flood."""
+    one, began = machine(known=8), NOW
+    before = one.own_record.incarnation
+    for second in range(600):
+        accused = one.own_record.incarnation
+        one.receive(accusation(one.me, 5, accused), contact(5), began + second)
+    raised = counts(one)["deaths refuted"]
+    assert raised == REFUTED_MAX
+    assert counts(one)["accusations discredited"] == 600 - REFUTED_MAX
+    assert one.own_record.incarnation == before + raised
+    one.receive(accusation(one.me, 6, one.own_record.incarnation), contact(6), began + 601)
+    assert counts(one)["deaths refuted"] == raised + 1, "others are heard"
+    one.receive(accusation(one.me, 5, one.own_record.incarnation), contact(5), began + 600 + DISCREDITED_S)
+    assert counts(one)["deaths refuted"] == raised + 2, "and this one again after a day"
+
+
+def test_an_honest_accuser_always_hears_that_we_live_even_where_its_news_are_old() -> None:
+    one = machine(known=8)
+    for incarnation in (0, one.own_record.incarnation):
+        one.receive(accusation(one.me, 5, incarnation), contact(5), NOW)
+        (told_to,) = [
+            e.to for e in one.take_effects() if isinstance(e, Send) and isinstance(e.message, Rumour)
+        ][:1]
+        assert told_to == contact(5)
+
+
+@pytest.mark.parametrize("by", ["a stranger", "one far away", "another's signature", "another address"])
+def test_who_is_no_member_near_the_suspect_accuses_nobody(by: str) -> None:
+    one = member(range(1, 201))
+    line = sorted(range(1, 201), key=lambda n: distance(one.me.position, contact(n).position))
+    near, far = line[0], line[100]
+    sender = {"a stranger": 900, "one far away": far}.get(by, line[1])
+    signer = line[2] if by == "another's signature" else sender
+    whom = contact(near)
+    if by == "another address":
+        whom = Contact.at(whom.peer, contact(901).address, 0, 0, "ip")
+    before = one.own_record.incarnation
+    one.receive(accusation(whom, sender, signed_by=signer), contact(sender), NOW)
+    assert pings(one) == []
+    if by != "another address":
+        one.receive(accusation(one.me, sender, before, signed_by=signer), contact(sender), NOW)
+        assert one.own_record.incarnation == before
+    assert counts(one)["accusations refused"] >= 1
+
+
+def test_a_stranger_collects_no_signature_about_a_peer_that_we_do_not_reach() -> None:
+    one = member(range(1, 9))
+    suspect = next(n for n in range(1, 9) if contact(n) == one.nodes[0].successors[0])
+    one.merge(contact(suspect), NOW)
+    converse(one, lambda to, message: None if to == contact(suspect) else Busy(id=message.id), 8)
+    assert peer_number(suspect).peer in dict(one.statistics().unwell)
+    honest = next(n for n in range(1, 9) if n != suspect)
+    one.take_effects()
+    one.receive(accusation(suspect, 900), contact(900), NOW + 8)
+    assert verdicts(one) == [b""]
+    one.receive(accusation(suspect, honest), contact(honest), NOW + 8)
+    (signature,) = verdicts(one)
+    assert signature
+
+
+def test_an_accused_is_pinged_once_in_a_while_whoever_accuses_it() -> None:
+    one, asked = machine(known=8), 0
+    for second in range(60):
+        for by in (5, 6, 7):
+            one.receive(accusation(4, by), contact(by), NOW + second)
+        effects = [e for e in one.take_effects() if isinstance(e, Send)]
+        asked += sum(isinstance(e.message, Ping) for e in effects)
+        for e in effects:
+            if isinstance(e.message, Ping):
+                one.receive(Pong(id=e.message.id), e.to, NOW + second)
+    assert asked == 2, "once in the 30 s of a suspicion"
 
 
 def test_a_flood_of_lookups_is_refused_and_each_still_ends() -> None:

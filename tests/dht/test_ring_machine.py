@@ -398,8 +398,10 @@ def test_a_newer_incarnation_refutes_a_death() -> None:
 
 def test_the_accused_answers_with_a_higher_incarnation() -> None:
     one = member()
+    learn(one, [signed(7)], NOW)
     own = one.own_record.incarnation
-    accusation = Accuse(id=1, suspect=PEERS[0], incarnation=own, signature=bytes(64))
+    signature = SimulatedNotary(PEERS[7].peer).sign_death(PEERS[0].peer, own)
+    accusation = Accuse(id=1, suspect=PEERS[0], incarnation=own, signature=signature)
     one.receive(accusation, PEERS[7], NOW)
     _, rumour = only(Rumour, one.take_effects())
     assert isinstance(rumour, Rumour)

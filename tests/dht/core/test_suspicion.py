@@ -27,7 +27,7 @@ from dht.core.messages import (
     Rumour,
 )
 from dht.core.records import Contact, Death, SignedRecord
-from simnet.rings import peer_number
+from simnet.rings import SimulatedNotary, peer_number
 from tests.dht.machines import NOW, contact, converse, counts, death, machine, member, signed
 
 Answer = Callable[[Contact, Message], Message | None]
@@ -174,7 +174,8 @@ def test_a_refutation_is_newer_than_what_it_refutes(ahead: int) -> None:
     """Another life of ours, elsewhere or before a clock was set back, may have had the higher number."""
     one = machine(known=3)
     accused = one.own_record.incarnation + ahead
-    one.receive(Accuse(id=1, suspect=one.me, incarnation=accused, signature=bytes(64)), contact(1), NOW)
+    signature = SimulatedNotary(contact(1).peer).sign_death(one.me.peer, accused)
+    one.receive(Accuse(id=1, suspect=one.me, incarnation=accused, signature=signature), contact(1), NOW)
     (told,) = [message for _, message in sent(one.take_effects(), Rumour)]
     assert isinstance(told, Rumour)
     (news,) = told.news
