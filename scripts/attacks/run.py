@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from scripts.attacks import with_daemons, with_programs
-from scripts.attacks.siege import Siege, SiegeFailed
+from scripts.attacks.siege import CHARTER, DEFAULT_TIMERS, Siege, SiegeFailed
 from scripts.sweeps import namespaces
 
 ATTACKS: Mapping[str, Callable[[Siege], None]] = {
@@ -21,9 +21,13 @@ ATTACKS: Mapping[str, Callable[[Siege], None]] = {
     "lost-log": with_daemons.lost_log,
     "short-log": with_daemons.short_log,
     "phantoms": with_programs.phantoms,
+    "phantom-copies": with_programs.phantom_copies,
     "forged": with_programs.forged,
     "readers": with_programs.readers,
 }
+
+SPREADING = {"phantom-copies"}
+"""Where what a peer imports is copied to others: there it is the work that an attack may slow down."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,23 +38,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     names = list(ATTACKS) if asked.names == ["all"] else asked.names
     if namespaces.is_inside():
-        return 0 if _attack(names[0], asked.keep) else 1
+        return 0 if _attack(names[0], asked.keep, asked.timers) else 1
     reason = namespaces.why_not()
     if reason is not None:
         print(f"attack: each peer needs a network of its own: {reason}", file=sys.stderr)
         return 2
-    kept = ["--keep"] if asked.keep else []
-    codes = [namespaces.run_inside("scripts.attacks.run", [name, *kept]) for name in names]
+    options = [*(["--keep"] if asked.keep else []), "--timers", asked.timers]
+    codes = [namespaces.run_inside("scripts.attacks.run", [name, *options]) for name in names]
     return max(codes)
 
 
-def _attack(name: str, is_kept: bool) -> bool:
+def _attack(name: str, is_kept: bool, timers: str) -> bool:
     folder, began = Path(tempfile.mkdtemp(prefix=f"herodotus-attack-{name}-")), time.monotonic()
 
     def say(words: str) -> None:
         print(f"{name}: {words}", file=sys.stderr, flush=True)
 
-    siege = Siege(folder, say)
+    charter = dataclasses.replace(CHARTER, spread_imports=True) if name in SPREADING else CHARTER
+    siege = Siege(folder, say, charter, DEFAULT_TIMERS if timers == "default" else {})
     failure = ""
     try:
         with siege.archived():
@@ -69,6 +74,7 @@ def _attack(name: str, is_kept: bool) -> bool:
         say(f"homes and logs are kept in {folder}")
     report = {
         "attack": name,
+        "timers": timers,
         "held": is_held,
         "failure": failure,
         "took_s": round(time.monotonic() - began),
@@ -82,6 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/attack", description=__doc__)
     parser.add_argument("names", nargs="+", choices=["list", "all", *ATTACKS], metavar="NAME")
     parser.add_argument("--keep", action="store_true", help="keep homes and logs, also when all holds")
+    parser.add_argument(
+        "--timers",
+        choices=["test", "default"],
+        default="test",
+        help="of the honest peers: the test preset's (an hour is a minute), or those that everybody has",
+    )
     return parser
 
 

@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from herodotus.core.charter import TEST_CHARTER
+from herodotus.core.charter import TEST_CHARTER, Charter
+from herodotus.core.settings.sections import PRESETS, Settings
 from herodotus.operate import lab_web
 from scripts.demos.frame import HERODOTUS
 from scripts.sweeps.judging import Content, Verdict
@@ -38,16 +40,35 @@ CHARTER = dataclasses.replace(
     TEST_CHARTER, name="attacked", id_check="ip", delay_floor_s=0.05, day_length_s=DAY_S
 )
 
+_QUICK = ("ring", "copies")
+DEFAULT_TIMERS: Mapping[str, str] = MappingProxyType(
+    {
+        f"HERODOTUS_{key.replace('.', '_').upper()}": str(
+            getattr(getattr(Settings(), key.partition(".")[0]), key.partition(".")[2])
+        )
+        for key in PRESETS["test"]
+        if key.partition(".")[0] in _QUICK and key.endswith("_s")
+    }
+)
+"""What the test preset makes quick, as it is without a preset; but links travel quickly, or archiving takes an hour."""
+
 
 class SiegeFailed(Exception):
     """The ring that was to be attacked did not come about; the message says why, in one line."""
 
 
 class Siege:
-    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
-        self.folder, self.say = folder, say
+    def __init__(
+        self,
+        folder: Path,
+        say: Callable[[str], None],
+        charter: Charter = CHARTER,
+        honest_settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`honest_settings` as variables of the environment."""
+        self.folder, self.say, self._settings = folder, say, honest_settings
         lines = Lines(HONEST + 1, NETWORK_EACH)
-        self.ring = SweptRing(folder, CHARTER, HONEST + ATTACKERS_MAX, lines, disks=0, lines_max=HONEST + 1)
+        self.ring = SweptRing(folder, charter, HONEST + ATTACKERS_MAX, lines, disks=0, lines_max=HONEST + 1)
         self.verdicts: list[Verdict] = []
         self.wanted: list[Content] = []
         """All that the honest peers held when the attack began."""
@@ -71,7 +92,7 @@ class Siege:
         """Inside the block the honest peers hold the web of today, in as many copies as the charter wants."""
         try:
             for one in self.honest:
-                self.ring.start(one.number)
+                self.ring.start(one.number, self._settings)
             self.must("the ring is whole", lambda: self._is_ring_of(HONEST), READY_S)
             self._web, control = made_up_web(self.folder, PAGES_MAX)
             self.command(self.honest[0], "crawl", *lab_web.front_pages(control), "--quiet")

@@ -23,6 +23,13 @@ INVENTED_NETWORK, INVENTED_PORT = "10.200.0.0/24", 9_999
 INVENTED_MAX_DATAGRAMS = 16
 """In a minute, from each peer: what a network that never answered may get."""
 PHANTOMS_S = 120.0
+COPIED, COPIED_TO = 3_000, 5
+"""Pages, and honest peers: of the six holders one may be the attacker."""
+COPIED_S = 600.0
+SETTLED_S, REST_S = 60.0, 5.0
+GONE_S = 150.0
+"""Until the attacker counts as dead."""
+SPEED_SHARE_MIN = 0.8
 FORGED_URLS = 50
 FORGED_S = 60.0
 RESIDENT_MIB_MAX = 300.0
@@ -44,6 +51,54 @@ def phantoms(siege: Siege) -> None:
         )
         siege.judge_pages()
         siege.judge_memory(RESIDENT_MIB_MAX)
+
+
+def phantom_copies(siege: Siege) -> None:
+    """Copies are made while 2,000 invented members are told of, and before: it must not take much longer."""
+    pace = [_copies_a_second(siege, "quiet 1")]
+    with _third_party(siege):
+        with _telling(siege, count=0):
+            siege.linger(SETTLED_S)
+            pace.append(_copies_a_second(siege, "a member that is mute"))
+        with _telling(siege):
+            siege.linger(SETTLED_S)
+            pace.append(_copies_a_second(siege, "phantoms 1"))
+            pace.append(_copies_a_second(siege, "phantoms 2"))
+    siege.linger(GONE_S)
+    pace.append(_copies_a_second(siege, "quiet 2"))
+    quiet, told = max(pace[0], pace[-1]), max(pace[2:4])
+    siege.note(
+        f"copying keeps {SPEED_SHARE_MIN:.0%} of its speed",
+        told >= SPEED_SHARE_MIN * quiet,
+        f"{told:.1f} copies/s among invented members, {quiet:.1f} without: {told / quiet:.0%}; "
+        f"{pace[1]:.1f} beside one member that is mute",
+    )
+
+
+def _copies_a_second(siege: Siege, name: str) -> float:
+    """How fast pages that one peer imports come to the others: to as many as hold them whoever else is a member.
+
+    The best of two is compared: other programs on the machine only make it slower.
+    """
+    host = f"{name.replace(' ', '-')}.example"
+    file = siege.folder / f"{host}.warc.gz"
+    write_forged(file, [f"http://{host}/{number}" for number in range(COPIED)], [datetime.now(UTC)])
+    wanted = sum(siege.captures().values()) + COPIED * COPIED_TO
+    siege.command(siege.honest[0], "import", str(file), "--quiet")
+    began, before = time.monotonic(), sum(siege.captures().values())
+    siege.must(f"{COPIED} pages are copied", lambda: sum(siege.captures().values()) >= wanted, COPIED_S)
+    took_s = time.monotonic() - began
+    made = sum(siege.captures().values()) - before
+    siege.say(f"{name}: {made:,} copies in {took_s:.1f} s after the import, {made / took_s:.1f}/s")
+    siege.until(lambda: _is_at_rest(siege), COPIED_S)
+    return made / took_s
+
+
+def _is_at_rest(siege: Siege) -> bool:
+    """What goes to the attacker waits for ever."""
+    before = sum(siege.captures().values())
+    siege.linger(REST_S)
+    return sum(siege.captures().values()) == before
 
 
 def forged(siege: Siege) -> None:
@@ -103,14 +158,14 @@ def _status_seen_from(siege: Siege, number: int, portal: str) -> str:
 
 
 @contextmanager
-def _telling(siege: Siege) -> Iterator[None]:
+def _telling(siege: Siege, count: int = 2_000) -> Iterator[None]:
     assert siege.ring.lines is not None, "each peer has its own"
     attacker = siege.attackers[0]
     command = [
         *siege.ring.lines.command(HONEST),
         *(sys.executable, "-m", "scripts.attacks.phantoms", "--home", str(attacker.home)),
         *("--listen", attacker.peer, "--join", siege.honest[0].peer),
-        *("--network", INVENTED_NETWORK, "--port", str(INVENTED_PORT)),
+        *("--network", INVENTED_NETWORK, "--port", str(INVENTED_PORT), "--count", str(count)),
     ]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:
