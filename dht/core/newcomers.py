@@ -93,8 +93,18 @@ class Newcomers:
 
     def refusal(self, signed: SignedRecord, now: float) -> str | None:
         """Why this record is not worth a look at its signature."""
+        if self._is_proven(signed):
+            return None
         until, _ = self._silent.get((signed.peer, signed.record.incarnation), (now, b""))
-        return "silent" if now < until and not self._is_proven(signed) else None
+        if now < until:
+            return "silent"
+        if signed.peer not in self.waiting and self._is_full(self._place_of(signed)):
+            self._host.counts["newcomers refused"] += 1
+            return "too many"
+        return None
+
+    def _is_full(self, place: bytes) -> bool:
+        return len(self.waiting) >= WAITING_MAX or (bool(place) and self._of_place[place] >= OF_A_PLACE_MAX)
 
     def silent_hosts(self, now: float) -> list[bytes]:
         """Where nobody answered in the last ten minutes, once for each peer that should be there."""
@@ -112,8 +122,7 @@ class Newcomers:
             if before.incarnation < after.incarnation and before.addresses[0] == after.addresses[0]:
                 self.waiting[peer] = _Waiting(signed, is_rumour or waiting.is_rumour, waiting.place)
             return True
-        if len(self.waiting) >= WAITING_MAX or (place and self._of_place[place] >= OF_A_PLACE_MAX):
-            self._host.counts["newcomers refused"] += 1
+        if self._is_full(place):
             return True
         self.waiting[peer] = _Waiting(signed, is_rumour, place)
         self._of_place[place] += 1

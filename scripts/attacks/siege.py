@@ -6,6 +6,7 @@ a minute here. The attacker has one more line, with as many peers on it as the a
 
 import dataclasses
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -157,6 +158,10 @@ class Siege:
     def captures(self) -> dict[int, int]:
         return {number: one["store"]["captures"] for number, one in self.statuses().items()}
 
+    def cpu_s(self) -> float:
+        """What the honest peers have used since they started."""
+        return sum(_cpu_s(one.process.pid) for one in self.honest if one.process is not None)
+
     # -- judging
 
     def judge_pages(self, name: str = "every page is read through each honest peer") -> None:
@@ -225,6 +230,11 @@ class Siege:
                 for number, one in self.ring.statuses().items()
             }
             raise SiegeFailed(f"not within {within_s:g} s: {words} (members and copies to send: {found})")
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _peak_mib(pid: int) -> float:

@@ -178,6 +178,27 @@ def test_of_a_place_so_many_wait_and_no_more_while_others_come_in() -> None:
     assert len(tell(one, at(180, (10, 200, 0, 80)), now=NOW + 120)) == 1, "their turn is over"
 
 
+class CountingNotary(SimulatedNotary):
+    checked = 0
+
+    def is_record_signed(self, signed: SignedRecord) -> bool:
+        self.checked += 1
+        return super().is_record_signed(signed)
+
+
+def test_of_invented_members_few_signatures_are_checked() -> None:
+    """A check takes longer than all else that hearing of one costs, and a liar tells of thousands again and again."""
+    one = member()
+    notary = one._host.notary = CountingNotary(one.me.peer)
+    for number in range(200):
+        tell(one, at(100 + number, (10, 200, 0, number)))
+    assert notary.checked == OF_A_PLACE_MAX
+    pass_time(one, silence, NOW, 60)
+    for number in range(200):
+        tell(one, at(100 + number, (10, 200, 0, number)), now=NOW + 60)
+    assert notary.checked <= 2 * OF_A_PLACE_MAX
+
+
 def test_who_is_told_of_at_a_second_address_meanwhile_is_counted_where_it_was_first() -> None:
     """Otherwise each such key takes a turn away from one place for good, and gives another one more."""
     one = member(known=0)
