@@ -17,6 +17,7 @@ MODULES = (
     "measures",
     "peers",
     "ring",
+    "ring_attacks",
     "rumour",
     "steward",
     "swarm",
