@@ -39,6 +39,12 @@ PEER_BYTES = 32
 """Of a holder: which peer it is. The rest is on whose behalf."""
 PLACES_OF_ONE_MAX = 128
 """Of one peer, in the queue of an address."""
+ON_TIME_MAX = 16
+"""Promises beyond that are further away than a lease lives."""
+ROUNDING_S = 1e-6
+OVERDUE_S = 105.0
+"""So long a fetch may go on after its window: the longest that a fetcher waits for a connection, a head and a body. A
+window of an address that was not given back keeps its place for as long, because somebody may still be connected."""
 
 
 @dataclass(slots=True)
@@ -54,7 +60,12 @@ class Book:
 
     lanes: int
     delay_s: float
+    is_address: bool = False
     windows: list[Window] = field(default_factory=list)
+    overdue: dict[tuple[Holder, int], float] = field(default_factory=dict)
+    """Windows of an address that ended and did not come back: until when they are waited for."""
+    on_time: int = 0
+    """Windows of an address that came back before their end, since one did not; so far as that matters."""
     rests_until: float = 0.0
     duration_s: float = DURATION_GUESS_S
     failures: int = 0
@@ -65,16 +76,16 @@ class Book:
     doubts: dict[Holder, int] = field(default_factory=dict)
 
     def is_at_rest(self, now: float) -> bool:
-        return not self.windows and self.rests_until <= now and not self.failures
+        return not self.windows and not self.overdue and self.rests_until <= now and not self.failures
 
     def holds(self, holder: Holder) -> Window | None:
         return next((window for window in self.windows if window.holder == holder), None)
 
     def free_from(self, at: float) -> float:
         """From when on a lane is free for good."""
-        if len(self.windows) < self.lanes:
+        ends = sorted([*(window.ends_at for window in self.windows), *self.overdue.values()])
+        if len(ends) < self.lanes:
             return max(at, self.rests_until)
-        ends = sorted(window.ends_at for window in self.windows)
         return max(at, self.rests_until, ends[-self.lanes] + self.delay_s)
 
 
@@ -89,6 +100,8 @@ class OfficeStatistics:
     crowded: int
     """Asks for which the queue had no place."""
     backing_off: int
+    overdue: int
+    """Windows of addresses that ended, and are waited for."""
 
 
 class LeaseOffice:
@@ -135,6 +148,11 @@ class LeaseOffice:
         turn_s = (self._terms.slack_s + self._quantum(book) * self._step_s(book)) * ahead / book.lanes
         starts_at = max(not_before, book.free_from(now) + turn_s)
         latest = now + self._terms.life_s - lasts_s
+        promised = [window.starts_at for window in book.windows if window.starts_at > now]
+        if book.is_address and starts_at > now and len(promised) >= book.lanes * (1 + book.on_time):
+            # A promise is kept even if those before are late, and then both are connected. So an address of which
+            # nothing came back in time yet has one for each lane, and twice its cap is open there at most.
+            return self._wait(book, place, now, max(starts_at - latest, min(promised) - now))
         # No window may outlive `life_s` from now: a successor of this steward knows nothing of it, and is silent for
         # just as long. What begins too late for that is not promised; the asker keeps its place instead.
         if starts_at > latest or starts_at + lasts_s > now + self._terms.life_s:
@@ -162,12 +180,17 @@ class LeaseOffice:
         The steward learns nothing about addresses from this: an asker could keep all hosts there from being crawled.
         """
         book = self._books.get(subject)
+        if book is not None and book.overdue.pop((holder, number), None) is not None:
+            book.strikes.pop(holder[:PEER_BYTES], None)
+            return
         held = book.holds(holder) if book is not None else None
         if book is None or held is None or held.number != number:
             return
         book.windows.remove(held)
+        if held.starts_at <= now:
+            book.on_time = min(book.on_time + 1, ON_TIME_MAX)
         book.strikes.pop(holder, None)
-        if not subject.startswith("host:") or (now < held.starts_at and not report.fetches):
+        if book.is_address or (now < held.starts_at and not report.fetches):
             return  # or it never began
         if report.fetches:
             self._learn(book, holder, report, now)
@@ -243,6 +266,7 @@ class LeaseOffice:
             lost=self._lost,
             crowded=self._crowded,
             backing_off=sum(book.failures > 0 and book.rests_until > now for book in books),
+            overdue=sum(until >= now for book in books for until in book.overdue.values()),
         )
 
     # -- inside
@@ -261,6 +285,7 @@ class LeaseOffice:
             book = self._books[subject] = Book(
                 lanes=1 if is_host else policy.per_address_concurrency,
                 delay_s=policy.delay_floor_s if is_host else 0.0,
+                is_address=not is_host,
             )
         return book
 
@@ -271,12 +296,22 @@ class LeaseOffice:
 
     def _tidy(self, book: Book, now: float) -> None:
         """Windows that ended and were not given back, and places of those who did not come again."""
-        for window in [window for window in book.windows if window.ends_at < now]:
+        # Of an address also those that end now: a promise may begin at the same moment.
+        for window in [one for one in book.windows if one.ends_at < now + (book.is_address and ROUNDING_S)]:
             book.windows.remove(window)
             self._lost += 1
             book.rests_until = max(book.rests_until, window.ends_at + book.delay_s)
-            if len(book.strikes) < QUEUE_MAX or window.holder in book.strikes:
-                book.strikes[window.holder] = min(book.strikes.get(window.holder, 0) + 1, STRIKES_MAX)
+            who = window.holder
+            if book.is_address:
+                # Less for a peer that never gives anything back: else a few of them kept an address for themselves.
+                who = who[:PEER_BYTES]
+                book.on_time = 0
+                late_s = min(OVERDUE_S, self._terms.silent_s) / 2 ** book.strikes.get(who, 0)
+                book.overdue[window.holder, window.number] = window.ends_at + late_s
+            if len(book.strikes) < QUEUE_MAX or who in book.strikes:
+                book.strikes[who] = min(book.strikes.get(who, 0) + 1, STRIKES_MAX)
+        for mark in [mark for mark, until in book.overdue.items() if until < now]:
+            del book.overdue[mark]
         for holder in [one for one, place in book.queue.items() if place.returns_by < now]:
             del book.queue[holder]
 

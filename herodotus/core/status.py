@@ -184,8 +184,9 @@ class CrawlStatus:
 class StewardStatus:
     """First the hosts and addresses that this peer is steward of, then its own requests to other stewards.
 
-    `lost`: windows that were never given back; `slow`: hosts that have waited for ten minutes or more, apart from
-    their delay between fetches.
+    `lost`: windows that were never given back; `overdue`: of these, windows of addresses that are still waited for, as
+    somebody may be connected there; `elsewhere`: leases for an address to which the host's name does not lead for us;
+    `slow`: hosts that have waited for ten minutes or more, apart from their delay between fetches.
     """
 
     subjects: int = 0
@@ -194,6 +195,8 @@ class StewardStatus:
     granted: int = 0
     lost: int = 0
     backing_off: int = 0
+    overdue: int = 0
+    elsewhere: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     held: int = 0
     slow: int = 0

@@ -64,10 +64,10 @@ def test_who_asks_for_an_address_in_many_names_stands_before_the_others_once(off
     for n in range(1_000):
         office.ask(peer(1) + b"%d" % n, ADDRESS, 1, 10.0, lasts_s=30.0)
     assert office.statistics(10.0).waiting <= PLACES_OF_ONE_MAX
-    waits = office.ask(peer(2) + b"h", ADDRESS, 1, 10.0, lasts_s=5.0)
-    assert isinstance(waits, Wait)
-    found = office.ask(peer(2) + b"h", ADDRESS, 1, waits.until, lasts_s=5.0)
-    assert isinstance(found, Window), found
+    found = office.ask(peer(2) + b"h", ADDRESS, 1, 10.0, lasts_s=5.0)
+    assert isinstance(found, Wait)
+    while isinstance(found, Wait):
+        found = office.ask(peer(2) + b"h", ADDRESS, 1, found.until, lasts_s=5.0)
     assert found.starts_at < 10.0 + 2 * TERMS.life_s
 
 
@@ -99,3 +99,59 @@ def test_books_are_bounded_when_none_of_them_is_at_rest(
     assert isinstance(office.ask(peer(1), "host:late.example", 1, 500.0), Window), (
         "others are at rest by then"
     )
+
+
+def asked(office: LeaseOffice, n: int, now: float, lasts_s: float = 2.0) -> Window | Wait:
+    """By a steward, for one of the hosts at an address."""
+    who = peer(100 + n % 50)
+    return office.ask(who + b"1 host:h%d" % n, ADDRESS, 1, now, lasts_s=lasts_s, place=who + b"host:h%d" % n)
+
+
+def test_an_address_that_answers_nobody_is_not_left_with_one_more_connection_for_each_window(
+    office: LeaseOffice,
+) -> None:
+    """Each fetch lasts as long as a fetcher waits at most, and each window some seconds."""
+    windows: dict[int, float] = {}
+    now = 0.0
+    while now < 300.0:
+        for n in range(40):
+            found = asked(office, n, now)
+            if isinstance(found, Window):
+                windows.setdefault(found.number, found.starts_at)
+        now += 0.5
+    connected = sorted(windows.values())
+    assert len(connected) > 6
+    most = max(sum(0 <= at - one <= lease_office.OVERDUE_S for one in connected) for at in connected)
+    assert most <= 2 * TERMS.policy.per_address_concurrency
+
+
+def test_a_window_that_comes_back_late_makes_place_at_once_and_its_peer_is_trusted_as_before(
+    office: LeaseOffice,
+) -> None:
+    late = [asked(office, n, 0.0) for n in range(2)]
+    assert isinstance(asked(office, 2, 10.0), Wait)
+    assert office.statistics(10.0).overdue == 2
+    for n, window in enumerate(late):
+        assert isinstance(window, Window)
+        office.give_back(window.holder, ADDRESS, window.number, GOOD, 20.0)
+        again = asked(office, 2 + n, 20.0)
+        assert isinstance(again, Window)
+        assert again.starts_at == 20.0
+
+
+def test_a_peer_that_never_gives_back_keeps_an_address_for_less_and_less(office: LeaseOffice) -> None:
+    free_at, kept = 0.0, []
+    for n in range(5):
+        for lane in range(2):
+            got = office.ask(peer(1) + b"%d %d" % (lane, n), ADDRESS, 1, free_at, lasts_s=2.0)
+            assert isinstance(got, Window)
+        now = free_at + 2.1
+        while not isinstance(
+            found := office.ask(peer(2) + b"%f" % now, ADDRESS, 1, now, lasts_s=2.0), Window
+        ):
+            now += 0.5
+        office.withdraw(found.holder, ADDRESS, found.number)
+        kept.append(found.starts_at - free_at)
+        free_at = found.starts_at + 0.1
+    assert kept[0] > 50
+    assert kept[-1] < 10

@@ -151,6 +151,8 @@ class StewardOffice:
         self._addresses = FIFOCache[tuple[Holder, str, int], _AddressWindow](WITH_ADDRESSES_MAX)
         self._opted_out = world.opted_out
         self.refused: dict[str, int] = {}
+        self.elsewhere = 0
+        """Leases for an address to which the host's name does not lead for us."""
 
     def charge(self, asker: PeerKey, count: int) -> None:
         """Raises RefusedError if the asker asks too much."""
@@ -176,7 +178,7 @@ class StewardOffice:
             elif ask.purpose and not self._world.knows_rules(Origin(ask.purpose)):
                 return NotYet(to_ms(SOON_S), "robots.txt comes first")
             else:
-                return await self._grant_host(asker, ask, covered)
+                return await self._grant_host(asker, ask, covered, own=reached(address))
         self._note_refusal(reason)
         return No(reason)
 
@@ -280,7 +282,7 @@ class StewardOffice:
         )
         return _answer_of(found, now)
 
-    async def _grant_host(self, asker: PeerKey, ask: Ask, address: str) -> Answer:
+    async def _grant_host(self, asker: PeerKey, ask: Ask, address: str, *, own: str) -> Answer:
         now = anyio.current_time()
         found = self.books.ask(asker, ask.subject, ask.wanted, now)
         if isinstance(found, Wait):
@@ -303,6 +305,7 @@ class StewardOffice:
         answer = _answer_of(found, now, rules)
         if not isinstance(answer, Granted):
             return answer
+        self.elsewhere += address != own
         covers = [address] if address else []
         return self._world.sign(asker, ask.subject, replace(answer, addresses=covers))
 

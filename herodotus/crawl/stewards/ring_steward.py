@@ -177,6 +177,8 @@ class RingSteward(LocalSteward):
             granted=books.granted,
             lost=books.lost,
             backing_off=books.backing_off,
+            overdue=books.overdue,
+            elsewhere=self.office.elsewhere,
             refused=dict(self.office.refused),
             held=self._windows.held,
             slow=self._windows.slow,

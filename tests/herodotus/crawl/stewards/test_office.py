@@ -172,6 +172,7 @@ async def test_a_lease_covers_the_address_that_the_asker_will_connect_to() -> No
     granted = await office.grant(ASKER, there("93.184.0.9"))
     assert isinstance(granted, Granted)
     assert granted.addresses == ["93.184.0.9"]
+    assert office.elsewhere == 1
     assert "address:93.184.0.9" in office.books.subjects()
     assert f"address:{PUBLIC_ADDRESS}" not in office.books.subjects()
 
