@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crawler.core.rows import RowLimits
@@ -57,6 +58,9 @@ class Machine(ThreadWorkers, LocalStorage):
 
     async def dial(self, host: str, port: int) -> TlsLine:
         return await dial_tls(host, port, self._tls)
+
+    async def knock(self, host: str, port: int) -> None:
+        await (await anyio.connect_tcp(host, port)).aclose()
 
     def outgoing_host(self) -> str:
         return outgoing_host()

@@ -66,6 +66,7 @@ from herodotus.peers.invited import charter_services
 from herodotus.peers.membership import MembershipParts, RingMembership, place_rules_of
 from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.peers.observation import Observation
+from herodotus.peers.reach import ReachWatch
 from herodotus.peers.standings import standings_now
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
@@ -118,6 +119,7 @@ class Peer:
         )
         own_key = parts.key.public_key().public_bytes_raw()
         self._observation = Observation(parts.home.observation, world, own_key)
+        self._reach = ReachWatch(world.knock, parts.settings.calls.knock_s)
         self._call_port = CallPort(
             CallPortParts(
                 key=parts.key,
@@ -129,6 +131,7 @@ class Peer:
                 dial=world.dial,
                 urgent=(ASK_SERVICE,),
                 on_proven=self._observation.met,
+                on_called=self._reach.called,
             )
         )
         order = standing_order(parts.charter, parts.settings)
@@ -408,6 +411,7 @@ class Peer:
     async def status(self) -> PeerStatus:
         parts = self._parts
         store = await self._archive.status()
+        ring = self._membership.status()
         found = PeerStatus(
             peer_id=shown_peer_id(parts.peer_id),
             nickname=parts.settings.operator.nickname,
@@ -418,7 +422,7 @@ class Peer:
             pid=self._world.process_id,
             started=datetime.fromtimestamp(self._started_s, UTC).isoformat(timespec="seconds"),
             uptime_s=int(self._world.unix_s() - self._started_s),
-            ring=self._membership.status(),
+            ring=replace(ring, ideal=ring.ideal and self._reach.is_proven, uncallable=self._reach.status()),
             observation=self._observation.status(),
             calls=self._call_port.status(),
             readers=ReadersStatus(
@@ -479,6 +483,7 @@ class Peer:
             self._lookout,
             self._steward.running(),
             self._call_port.answering(ring, self._membership.port, Services.of(links, *own)),
+            self._reach.running(ring),
             self._copies.opened(),
             self._notices.running(),
         ):

@@ -69,6 +69,10 @@ class World(StoreWorld, RingWorld, WebWorld, Protocol):
         """To a peer that proves its key. Raises OSError where nobody answers, LineBrokenError, WrongProtocolError."""
         ...
 
+    async def knock(self, host: str, port: int) -> None:
+        """Opens a connection and closes it. Raises OSError where nobody answers."""
+        ...
+
     def serve(self, settings: HttpSettings, handlers: Handlers, front: Front) -> PortalServer: ...
 
     def relay(self, body_bytes_max: int | None = None, at_once: int | None = None) -> OpenRelay:

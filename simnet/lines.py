@@ -205,6 +205,13 @@ class Lines:
         self._open[ours] = self._open[theirs] = None
         return ours
 
+    async def knock(self, caller: WorldHost, address: Address) -> None:
+        """As `dial`, and hangs up before anything was said."""
+        called = await self.reach(caller, address[0])
+        await anyio.sleep(2 * self._delay_s(caller.number, called.number))
+        if called.number not in self._ports or called.address != address:
+            raise OSError("connection refused")
+
     def carry(self, way: _Way, data: bytes) -> None:
         way.under_way += len(data)
 

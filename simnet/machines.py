@@ -205,6 +205,10 @@ class SimulatedMachine:
         self.check_alive()
         return await self._around.lines.dial(self._host, (host, port))
 
+    async def knock(self, host: str, port: int) -> None:
+        self.check_alive()
+        await self._around.lines.knock(self._host, (host, port))
+
     def outgoing_host(self) -> str:
         return self._host.address[0]
 

@@ -31,6 +31,7 @@ from herodotus.core.index_rows import CAPTURE
 from herodotus.core.orders import Begin, Drain
 from herodotus.core.settings.fields import HostPort, PeerDoor
 from herodotus.core.settings.sections import (
+    CallsSettings,
     CopiesSettings,
     CrawlSettings,
     DiscoverySettings,
@@ -79,6 +80,8 @@ class PeersSettings:
     """`links.wait_s`."""
     cross_fetch_share: float = 0.05
     departed_s: float = 86_400.0
+    knock_s: float = 0.0
+    """`calls.knock_s`: by default none, as a month of them takes as long as all else."""
     skew_s: float = 0.0
     """Clocks are wrong by so much at most, either way."""
 
@@ -183,6 +186,7 @@ class Peers:
                 departed_s=chosen.departed_s,
             ),
             links=LinksSettings(wait_s=chosen.wait_s),
+            calls=CallsSettings(knock_s=chosen.knock_s),
             lifecycle=LifecycleSettings(drain_s=8.0),
         )
 

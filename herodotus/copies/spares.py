@@ -1,6 +1,6 @@
 """Which copies beyond the six are kept here, and which do others keep of ours? Standing spares, while there is room.
 
-Six copies do not outlive a sixth of all places that go at once; ten do (docs/understand/measurements.md). So the next
+Six copies do not outlive a sixth of all places that go at once; ten do (`simnet run places-that-fall`). So the next
 `spare_copies` members by the same rule fill what they would hold next, by comparing with its holders when nothing else
 is to be fetched or sent. They fill while the archive takes less than `copies.spare_share` of the offer. From halfway
 between that and `copies.full_share` on, a spare copy is a surplus copy like any other: it goes, on full proofs, when

@@ -31,6 +31,7 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
     if crawl.problem is not None:
         yield f"The crawl: {crawl.problem}"
     yield from _copying_alarms(copying)
+    yield from _standing_still(status)
     yield from _alarms_of_removals(status)
     if status.leaving.silent:
         yield f"{status.leaving.silent:,} peers that should take over what this peer holds do not take it now"
@@ -67,6 +68,13 @@ def _alarms_of_the_ring(ring: RingStatus, uptime_s: int) -> Iterator[str]:
             f"{asked:,} members of the ring do not answer, {silent.in_network:,} of them at {silent.network}: check"
             " this peer's line; if it is sound, somebody tells the ring of members that do not exist. Those"
             f" that this peer never reached ({silent.strangers:,}) do not count"
+        )
+    if ring.uncallable:
+        first = ", ".join(f"{one.peer} at {one.address} ({one.why})" for one in ring.uncallable[:3])
+        yield (
+            f"{len(ring.uncallable):,} members answer datagrams, and no call gets through to them: {first}. Copies,"
+            " links and leases need TCP at the same port: tell their operators; if it is so with most, check this"
+            " peer's firewall"
         )
     if members <= 1 and uptime_s >= ALONE_S:
         yield "No other peer was found: name a contact (`herodotus run --join`), or see docs/do/connect.md"
@@ -147,5 +155,17 @@ def _copying_alarms(copying: CopiesStatus) -> Iterator[str]:
             f"{len(failed):,} holders failed proofs of what they hold: {', '.join(sorted(failed)[:5])}; what they hold"
             " gets copies elsewhere until they prove all of it. If you know an operator, ask to have the disk checked"
         )
-    if copying.done_in_s is None and copying.to_send + copying.to_fetch:
-        yield f"{copying.to_send + copying.to_fetch:,} copies wait to be moved, and nothing moves: check the line"
+
+
+def _standing_still(status: PeerStatus) -> Iterator[str]:
+    copying, ring = status.copying, status.ring
+    waiting = copying.to_send + copying.to_fetch
+    if copying.done_in_s is not None or not waiting:
+        return
+    if ring.uncallable:
+        why = f"no call gets through to {len(ring.uncallable):,} members"
+    elif copying.full:
+        why = f"{len(copying.full):,} holders have no room"
+    else:
+        why = "check the line" + (", as the ring is ideal and calls get through" if ring.ideal else "")
+    yield f"{waiting:,} copies wait to be moved, and nothing moves: {why}"

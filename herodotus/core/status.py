@@ -64,6 +64,16 @@ class SilentStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UncallableStatus:
+    """A member that answers datagrams, and to which no call gets through. `for_s`: since the first that did not."""
+
+    peer: str
+    address: str
+    why: str
+    for_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RingStatus:
     """`arcs` are (start, end] in hexadecimal: the keys that this peer must hold; equal ends are the whole circle."""
 
@@ -79,6 +89,8 @@ class RingStatus:
     places: PlacesStatus = PlacesStatus()
     silent: SilentStatus = SilentStatus()
     invitation: str = ""  # the line for `herodotus join`; empty while nobody could be reached by it
+    uncallable: tuple[UncallableStatus, ...] = ()
+    """None while `ideal`, which says that calls get through to the neighbours, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

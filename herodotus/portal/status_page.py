@@ -90,6 +90,9 @@ def status_page(
         invitation=status.ring.invitation,
         invitation_picture=qr_picture(status.ring.invitation) if status.ring.invitation else "",
         share=f"{share_of(status.ring.arcs):.1%}",
+        uncallable=", ".join(
+            f"{one.address} ({one.why})" for one in status.ring.uncallable[:UNWELL_SHOWN_MAX]
+        ),
         unwell=", ".join(f"{peer[:12]} ({clock})" for peer, clock in unwell),
         repair=_repair(copying),
         audits=", ".join(f"{one.peer} {one.result} {readable_duration(one.s_ago)} ago" for one in audits),

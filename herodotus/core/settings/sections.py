@@ -122,6 +122,11 @@ class CallsSettings:
         200, "connections that others may hold open at once; home routers can handle a few hundred"
     )
     idle_s: float = seconds(1, 3600).setting(60.0, "a connection without a call for so long is closed")
+    knock_s: float = number(0, 3600, "seconds").setting(
+        15.0,
+        "this peer opens and closes a connection to one neighbour on the ring in so many seconds, to see that calls "
+        "get through. 0 for never",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

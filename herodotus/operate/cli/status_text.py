@@ -149,6 +149,7 @@ def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[st
         _line("  reached at", _place(ring)),
         _line("  outside", ring.get("reachability", "-")),
         *_place_lines(_dict(ring, "places")),
+        *map(_uncallable_line, _dicts(ring.get("uncallable"))),
         _line("  traffic", _traffic(ring, facts, previous)),
     ]
     dropped = _dict(_dict(ring, "traffic"), "dropped")
@@ -164,6 +165,11 @@ def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[st
         rows = [("unwell peer", "clock"), *sorted(unwell.items())]
         lines += ["", *table_lines(rows)]
     return [*lines, ""]
+
+
+def _uncallable_line(one: _Facts) -> str:
+    why = f"{one.get('why')}, for {_number(one.get('for_s')):,.0f} s"
+    return _line("  uncallable", f"{one.get('peer')} at {one.get('address')}: {why}")
 
 
 def _place_lines(places: _Facts) -> list[str]:

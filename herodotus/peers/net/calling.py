@@ -67,6 +67,8 @@ class CallingParts:
     urgent: Collection[str] = ()
     """Services whose calls never wait behind others."""
     on_proven: Callable[[bytes], None] = lambda key: None
+    on_called: Callable[[bytes, str | None], None] = lambda peer, why: None
+    """A call to this peer was answered, or was in vain, and why."""
     answers: Callable[[Address], Awaitable[bool]] | None = None
     """Does the ring's port there answer datagrams?  Where it does not, no stream is opened: the address may be a
     stranger's word, and a connection costs its owner more than a datagram.  None: nobody knows, as in a test."""
@@ -132,15 +134,23 @@ class TlsCalls:
             with anyio.fail_after(deadline_s):
                 if to.peer == self._own_key:  # without a wire: this peer may itself be a holder
                     return await _handler(self._own.calls, service)(self._own_key, body)
-                return await self._called(
+                answer = await self._called(
                     to, CallQuestion(service=service, deadline_s=deadline_s, is_stream=False, body=body)
                 )
         except TimeoutError as error:
             self._failed += 1
+            self._note(to, "no answer in time")
             raise PeerUnreachableError("deadline") from error
-        except CallError:
+        except CallError as error:
             self._failed += 1
+            self._note(to, _why(error))
             raise
+        self._note(to)
+        return answer
+
+    def _note(self, to: Contact, why: str | None = None) -> None:
+        if to.peer != self._own_key:
+            self._parts.on_called(to.peer, why)
 
     async def _called(self, to: Contact, question: CallQuestion) -> bytes:
         async with self._connection(to, question) as use:
@@ -164,7 +174,12 @@ class TlsCalls:
                 with anyio.fail_after(BETWEEN_PIECES_S):
                     first = await use.ask(question)
             except TimeoutError as error:
+                self._note(to, "no answer in time")
                 raise PeerUnreachableError("deadline") from error
+            except CallError as error:
+                self._note(to, _why(error))
+                raise
+            self._note(to)
             async with closed_at_once(_pieces(use, first)) as pieces:
                 yield pieces
 
@@ -322,6 +337,11 @@ class _Use:
         except FrameError as error:
             raise PeerUnreachableError(f"protocol: {error}") from error
         return found
+
+
+def _why(error: CallError) -> str | None:
+    """A refusal is an answer."""
+    return None if isinstance(error, RefusedError) else str(error) or "no connection"
 
 
 def _handler(handlers: Mapping[str, Handler], service: str) -> Handler:

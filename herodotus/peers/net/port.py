@@ -37,6 +37,8 @@ class CallPortParts:
     """Services whose calls never wait behind others."""
     on_proven: Callable[[bytes], None] = lambda key: None
     """Told of each key that a connection proved, whoever called."""
+    on_called: Callable[[bytes, str | None], None] = lambda peer, why: None
+    """Told whether a call to a peer was answered, and if not, why."""
 
 
 class CallPort:
@@ -55,6 +57,7 @@ class CallPort:
             dial=parts.dial,
             acquaintance=self._acquaintance(ring),
             urgent=parts.urgent,
+            on_called=parts.on_called,
             on_proven=parts.on_proven,
             answers=ring.answers,
         )

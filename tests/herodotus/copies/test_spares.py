@@ -101,7 +101,8 @@ def test_spares_take_no_room_that_is_needed_and_are_no_surplus_before() -> None:
 
 
 def spares_at(net: Net, peer: Peer, keys: set[bytes]) -> set[bytes]:
-    return {key for key in keys & peer.ids() if peer.me not in net.holders(key)}
+    spare = {key for key in keys & peer.ids() if peer.me not in net.holders(key)}
+    return {key for key in spare if peer.number in keepers(net, key)}
 
 
 def test_spares_wait_while_there_is_anything_else_to_do() -> None:

@@ -19,6 +19,7 @@ from herodotus.core.status import (
     ReadersStatus,
     SilentStatus,
     StoreStatus,
+    UncallableStatus,
 )
 from tests.herodotus.portal.statuses import STATUS
 
@@ -93,6 +94,26 @@ def test_a_peer_that_is_well_raises_none() -> None:
             "9 captures have fewer copies than they should, as 2 holders have no room (a, b)",
         ),
         (replace(STATUS, copying=CopiesStatus(to_send=4, to_fetch=3, done_in_s=None)), "7 copies wait to be moved"),
+        (
+            replace(STATUS, ring=replace(STATUS.ring, ideal=True), copying=CopiesStatus(to_send=4, done_in_s=None)),
+            "4 copies wait to be moved, and nothing moves: check the line, as the ring is ideal and calls get through",
+        ),
+        (
+            replace(STATUS, copying=CopiesStatus(to_send=4, full=("a",), done_in_s=None)),
+            "4 copies wait to be moved, and nothing moves: 1 holders have no room",
+        ),
+        (
+            replace(
+                STATUS,
+                ring=replace(
+                    STATUS.ring,
+                    uncallable=(
+                        UncallableStatus(peer="a", address="192.0.2.7:4484", why="no answer by TCP", for_s=9),
+                    ),
+                ),
+            ),
+            "1 members answer datagrams, and no call gets through to them: a at 192.0.2.7:4484 (no answer by TCP)",
+        ),
         (replace(STATUS, readers=ReadersStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections to the portal"),
         (replace(STATUS, calls=CallsStatus(crowd="192.0.2.7")), "192.0.2.7 wants more connections for calls"),
         (

@@ -90,6 +90,7 @@ async def caller(
     network: bytes = NETWORK,
     known: Known | None = None,
     urgent: Collection[str] = (),
+    on_called: Callable[[bytes, str | None], None] = lambda peer, why: None,
 ) -> AsyncIterator[TlsCalls]:
     parts = CallingParts(
         key=key_from(name),
@@ -97,6 +98,7 @@ async def caller(
         dial=partial(dial_tls, context=caller_context()),
         acquaintance=known or Known(),
         urgent=urgent,
+        on_called=on_called,
     )
     async with open_calling(parts) as calls:
         yield calls

@@ -501,6 +501,22 @@ async def test_a_call_to_ourselves_needs_no_wire() -> None:
             await calls.call(own, "other", b"hi")
 
 
+async def test_each_call_tells_whether_the_peer_can_be_called_and_a_refusal_says_yes() -> None:
+    told: list[str | None] = []
+    async with called(ECHO) as there, caller(on_called=lambda _peer, why: told.append(why)) as calls:
+        await calls.call(there.contact, "echo", b"hi")
+        with pytest.raises(RefusedError):
+            await calls.call(there.contact, "other", b"hi")
+        with pytest.raises(PeerUnreachableError):
+            await calls.call(contact(key_from("nobody"), 9), "echo", b"hi")
+        with pytest.raises(PeerUnreachableError):
+            async with calls.stream(contact(key_from("nobody"), 9), "echo", b"hi"):
+                pass
+    assert told[:2] == [None, None]
+    assert len(told) == 4
+    assert all(told[2:])
+
+
 def test_only_an_ed25519_certificate_has_a_key() -> None:
     assert key_of(b"") is None
     assert key_of(b"\x30\x82") is None

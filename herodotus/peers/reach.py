@@ -1,0 +1,144 @@
+"""Which members can be called? Watches calls, and knocks at neighbours that were not called lately.
+
+`core/reach.py` decides whom and when; this shell opens the connections.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import anyio
+import anyio.abc
+
+from dht import Contact
+from dht.core.reader import Member
+from dht.endpoint import socket_address
+from dht.node_types import NodeStatistics
+from herodotus.core.reach import Reach
+from herodotus.core.settings.fields import HostPort
+from herodotus.core.status import UncallableStatus
+
+logger = logging.getLogger(__name__)
+
+KNOCK_S = 10.0
+"""TCP has sent four times by then."""
+LOOK_S = 10.0
+"""At the ring; somebody who asks for the status looks at once."""
+NEWS_S = 0.05
+AT_ONCE = 4
+SHOWN_MAX = 64
+Knock = Callable[[str, int], Awaitable[None]]
+"""Opens a connection and closes it. Raises OSError."""
+
+
+class ReachedRing(Protocol):
+    """The part of `dht.RingNode` that is watched."""
+
+    @property
+    def me(self) -> Contact: ...
+    def statistics(self) -> NodeStatistics: ...
+    def members(self) -> tuple[Member, ...]: ...
+
+
+class ReachWatch:
+    def __init__(self, knock: Knock, every_s: float) -> None:
+        self._knock = knock
+        self._every_s, self._reach = every_s, Reach(every_s)
+        self._ring: ReachedRing | None = None
+        self._members: dict[bytes, Member] = {}
+        self._under_way: set[bytes] = set()
+        self._news = anyio.Event()
+
+    def called(self, peer: bytes, why: str | None) -> None:
+        """A call to it worked, or did not, and why."""
+        self._reach.called(peer, anyio.current_time(), why)
+
+    @property
+    def is_proven(self) -> bool:
+        if self._ring is None:
+            return False
+        self._look()
+        is_proven = self._reach.is_proven(anyio.current_time())
+        if not is_proven:
+            self._news.set()
+        return is_proven
+
+    def status(self) -> tuple[UncallableStatus, ...]:
+        now = anyio.current_time()
+        found = self._reach.uncallable(now)[:SHOWN_MAX]
+        return tuple(
+            UncallableStatus(
+                peer=peer.hex()[:16], address=self._address(peer), why=why, for_s=int(now - since)
+            )
+            for peer, why, since in found
+            if peer in self._members
+        )
+
+    def _address(self, peer: bytes) -> str:
+        at = self._members[peer].address
+        host, port = socket_address(at.host, at.port)
+        return str(HostPort(host=host, port=port))
+
+    def _look(self) -> None:
+        """Those next to us on the ring, at each of our positions, that are well by datagrams."""
+        assert self._ring is not None
+        own = self._ring.me.peer
+        self._members = {
+            member.peer: member
+            for member in self._ring.members()
+            if member.peer != own and member.clock == "well"
+        }
+        near: list[bytes] = []
+        for node in self._ring.statistics().ring.nodes:
+            before = () if node.predecessor is None else (node.predecessor,)
+            near += [contact.peer for contact in (*before, *node.successors[:2])]
+        self._reach.watch((peer for peer in near if peer in self._members), self._members)
+
+    @asynccontextmanager
+    async def running(self, ring: ReachedRing) -> AsyncIterator[None]:
+        self._ring = ring
+        async with anyio.create_task_group() as tasks:
+            if self._every_s:
+                tasks.start_soon(self._keep_knocking, tasks)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+                self._ring = None
+
+    async def _keep_knocking(self, tasks: anyio.abc.TaskGroup) -> None:
+        while True:
+            self._news = anyio.Event()
+            self._look()
+            now = anyio.current_time()
+            found = self._reach.next_knock(now, self._under_way)
+            wait_s = LOOK_S if found is None else min(found[1] - now, LOOK_S)
+            if found is not None and wait_s <= 0 and len(self._under_way) < AT_ONCE:
+                self._under_way.add(found[0])
+                self._reach.knocks(found[0], now)
+                tasks.start_soon(self._knock_at, found[0])
+                continue
+            with anyio.move_on_after(max(wait_s, NEWS_S) if len(self._under_way) < AT_ONCE else LOOK_S):
+                await self._news.wait()
+            await anyio.sleep(NEWS_S)
+
+    async def _knock_at(self, peer: bytes) -> None:
+        at, why = self._members[peer].address, None
+        try:
+            with anyio.fail_after(KNOCK_S):
+                await self._knock(*socket_address(at.host, at.port))
+        except TimeoutError:
+            why = "no answer by TCP"
+        except OSError as error:
+            why = error.strerror or str(error) or "no connection"
+        finally:
+            self._under_way.discard(peer)
+        before = self._uncallable()
+        self._reach.knocked(peer, anyio.current_time(), why)
+        if self._uncallable() != before:
+            logger.warning("calls peer=%s state=%s", peer.hex()[:16], why or "get through again")
+        self._news.set()
+
+    def _uncallable(self) -> int:
+        return len(self._reach.uncallable(anyio.current_time()))
