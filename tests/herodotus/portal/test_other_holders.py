@@ -250,7 +250,10 @@ def test_what_was_removed_here_is_not_shown_from_others() -> None:
     asker.own.store.archive.removed = Removals.of_subjects([subject_of("digest", digest)])
     assert b"2025" not in asker.get(f"/web/timemap/json/{HOME}").body
     asker.own.store.archive.removed = Removals.of_subjects([subject_of("host", "example.org")])
+    asker.now += HISTORY_KEPT_S + 1
+    asker.ring.fetched.clear()
     assert asker.get(f"/web/timemap/json/{HOME}").status == 404
+    assert asker.ring.fetched == []  # and nobody is told what readers here look for
 
 
 def test_a_capture_that_nobody_gives_now_is_told_of_in_our_words(holder: Library) -> None:
