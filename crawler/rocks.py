@@ -2,9 +2,14 @@
 
 Everything is in one column family, so what a crash leaves is a prefix of the batches, with a log of RocksDB's own and
 without it.
+
+What if the disk gave back something else than was written? RocksDB compares checksums and says so to whoever reads that
+block. Then the folder gets a mark, and its next opening repairs it: `mended_rows`, or makes it again, as an index is.
 """
 
+import logging
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +31,10 @@ from rocksdict import (
 from crawler.core.errors import RowsUnusableError
 from crawler.core.rows import Batch, RowLimits, after
 
+logger = logging.getLogger(__name__)
+
+MARK = "DAMAGED"
+"""A file in the folder: damage was found there."""
 _DELETED_ROWS = (4_096, 1_024, 0.25)
 """A file in which 1,024 of 4,096 rows in a row are deleted ones, or a quarter of all, is rewritten early."""
 
@@ -61,17 +70,23 @@ class RocksRows:
         self._total_order.set_total_order_seek(True)
 
     def get(self, key: bytes) -> bytes | None:
-        value: bytes | None = self._db.get(key)
+        try:
+            value: bytes | None = self._db.get(key)
+        except Exception as error:
+            raise self._damaged(error) from error
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         wanted: list[str | int | float | bytes | bool] = list(keys)  # as rocksdict's signature spells it
-        return list(self._db.get(wanted) or ()) if wanted else []
+        try:
+            return list(self._db.get(wanted) or ()) if wanted else []
+        except Exception as error:
+            raise self._damaged(error) from error
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         # Not ReadOptions' upper bound: an iterator does not keep alive what it points to (rocksdict 0.3.29).
         if self._is_within_prefix(start, end):
-            return _up_to(self._db.items(from_key=start), end)
+            return self._up_to(start, end)
         return self._checked(self._db.items(from_key=start, read_opt=self._total_order), start, end)
 
     def _is_within_prefix(self, start: bytes, end: bytes) -> bool:
@@ -92,20 +107,42 @@ class RocksRows:
         iterator.seek(last)
         if iterator.valid():
             iterator.next()
+        self._check(iterator)
+
+    def _up_to(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Within a prefix there are few rows."""
+        cursor = self._db.iter()
+        cursor.seek(start)
+        while cursor.valid():
+            key = cursor.key()
+            if key >= end:
+                return
+            yield key, cursor.value()
+            cursor.next()
+        self._check(cursor)
+
+    def _check(self, cursor: Any) -> None:
+        """One that came to an end: is it that of the rows, or of what can be read?"""
         try:
-            iterator.status()
+            cursor.status()
         except Exception as error:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> Exception:
+        if "corruption" in str(error).lower():
+            note_damage(self.folder)
         return RowsUnusableError(os.fspath(self.folder), str(error))
 
     def keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
-        found: Iterable[Any] = self._db.keys(from_key=start, read_opt=self._total_order)
-        for key in found:
+        cursor = self._db.iter(self._total_order)
+        cursor.seek(start)
+        while cursor.valid():
+            key: bytes = cursor.key()
             if key >= end:
                 return
             yield key
+            cursor.next()
+        self._check(cursor)
 
     def first_keys(self, start: bytes, end: bytes, prefix_bytes: int) -> Iterator[bytes]:
         cursor = self._db.iter(self._total_order)
@@ -113,6 +150,8 @@ class RocksRows:
         while cursor.valid() and (key := cursor.key()) < end:
             yield key
             cursor.seek(after(key[:prefix_bytes]))
+        if not cursor.valid():
+            self._check(cursor)
 
     def last_before(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
         size = self._limits.prefix_bytes
@@ -120,11 +159,13 @@ class RocksRows:
         iterator = self._db.iter(None if is_within else self._total_order)
         iterator.seek_for_prev(end)
         if not iterator.valid():
+            self._check(iterator)
             return None
         key = iterator.key()
         if key == end:
             iterator.prev()
             if not iterator.valid():
+                self._check(iterator)
                 return None
             key = iterator.key()
         return None if key < start else (key, iterator.value())
@@ -138,7 +179,10 @@ class RocksRows:
                 changes.delete(key)
             else:
                 changes.put(key, value)
-        self._db.write(changes, self._write_options)
+        try:
+            self._db.write(changes, self._write_options)
+        except Exception as error:
+            raise self._damaged(error) from error
 
     def flush(self) -> None:
         if self._limits.has_log:
@@ -147,8 +191,18 @@ class RocksRows:
             self._db.flush(True)
 
     def clear(self) -> None:
-        self._db.close()
-        Rdict.destroy(os.fspath(self.folder), options_of(self._limits))
+        try:
+            self._db.close()
+        except Exception as error:  # noqa: BLE001 - rocksdict has no error of its own
+            logger.warning("rows closed as they were path=%s error=%s", self.folder, error)
+        del self._db  # with it goes the folder's lock
+        try:
+            Rdict.destroy(os.fspath(self.folder), options_of(self._limits))
+        except Exception as error:  # noqa: BLE001 - rocksdict has no error of its own
+            logger.warning("rows are removed file by file path=%s error=%s", self.folder, error)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        (self.folder / MARK).unlink(missing_ok=True)
         self._open()
 
     @property
@@ -162,11 +216,52 @@ class RocksRows:
         self._db.close()
 
 
-def _up_to(items: Iterable[Any], end: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for key, value in items:
-        if key >= end:
-            return
-        yield key, value
+def note_damage(folder: Path) -> None:
+    try:
+        (folder / MARK).touch()
+    except OSError as error:
+        logger.warning("damage was not marked path=%s error=%s", folder, error)
+
+
+def is_in_use(error: RowsUnusableError) -> bool:
+    """Not "lock" alone: what RocksDB says of broken rows is full of "block"."""
+    return any(words in error.reason.lower() for words in ("lock file", "lock hold"))
+
+
+def mended_rows(folder: Path, limits: RowLimits) -> RocksRows:
+    """Rows that may lose some: where damage is found, what can be read is saved, and where nothing can they begin anew,
+    beside what was there. Raises RowsUnusableError where another process has them."""
+    if not (folder / MARK).exists():
+        try:
+            return RocksRows(folder, limits)
+        except RowsUnusableError as error:
+            if is_in_use(error):
+                raise
+            logger.warning("rows cannot be opened path=%s error=%s", folder, error.reason)
+    found = _repaired(folder, limits)
+    if isinstance(found, RocksRows):
+        return found
+    aside = folder.with_name(f"{folder.name}.damaged")
+    shutil.rmtree(aside, ignore_errors=True)
+    folder.replace(aside)
+    logger.error("rows begin anew path=%s as=%s error=%s", folder, aside.name, found)
+    return RocksRows(folder, limits)
+
+
+def _repaired(folder: Path, limits: RowLimits) -> RocksRows | str:
+    """Or why not: as words, since the error itself would hold rows, and with them the folder's lock."""
+    rows = None
+    try:
+        Rdict.repair(os.fspath(folder), options_of(limits))
+        (folder / MARK).unlink(missing_ok=True)
+        rows = RocksRows(folder, limits)
+        count = sum(1 for _ in rows.keys(b"", b"\xff" * 64))
+    except Exception as error:  # noqa: BLE001 - rocksdict has no error of its own
+        if rows is not None:
+            rows.close()
+        return str(error)
+    logger.warning("rows were repaired path=%s rows=%d", folder, count)
+    return rows
 
 
 def options_of(limits: RowLimits) -> Options:

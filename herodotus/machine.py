@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from crawler.core.rows import RowLimits
 from crawler.core.urls import UrlRules
 from crawler.http import FetchSettings, HttpFetcher
-from crawler.rocks import RocksRows
+from crawler.rocks import RocksRows, mended_rows
 from dht.dialback import dial_back
 from dht.discovery.port_mapping import PortGateway
 from dht.finding import Finders
@@ -49,7 +49,7 @@ class Machine(ThreadWorkers, LocalStorage):
     # -- disks
 
     def rows(self, folder: Path, limits: RowLimits) -> RocksRows:
-        return RocksRows(folder, limits)
+        return mended_rows(folder, limits)
 
     # -- other peers
 

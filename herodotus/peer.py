@@ -92,6 +92,8 @@ class PeerParts:
     settings: Settings
     key: Ed25519PrivateKey = field(repr=False)
     previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)
+    restored: tuple[str, ...] = ()
+    """Files of the home that were lost or damaged, and put back at this start."""
 
     @property
     def peer_id(self) -> PeerId:
@@ -371,6 +373,11 @@ class Peer:
         )
 
     @property
+    def is_index_damaged(self) -> bool:
+        store = self._archive.store
+        return store is not None and store.archive.is_index_damaged
+
+    @property
     def left(self) -> anyio.Event:
         """Set when the peer has handed over what it holds and may end."""
         return self._leaving.left
@@ -440,6 +447,7 @@ class Peer:
             notices=self._notices.status(),
             budget=self._budget.statistics(),
             leaving=self._leaving.status(),
+            restored=parts.restored,
         )
         return replace(found, alarms=alarms(found))
 

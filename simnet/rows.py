@@ -66,6 +66,7 @@ class SimulatedRows:
         self._kept = kept
         self._values = values
         self._keys = sorted(values)
+        self.is_damaged = False
         self._check_alive = check_alive
 
     def get(self, key: bytes) -> bytes | None:
@@ -112,7 +113,11 @@ class SimulatedRows:
         self._check_alive()
         self._kept.flush()
 
+    def note_damage(self) -> None:
+        self.is_damaged = True
+
     def clear(self) -> None:
+        self.is_damaged = False
         self._check_alive()
         self._kept.clear()
         self._values.clear()

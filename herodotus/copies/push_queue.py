@@ -16,6 +16,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,7 +81,8 @@ class Backlog:
                     self._segment_of[key] = number
                     self._left[number] = self._left.get(number, 0) + 1
             if number not in self._left:
-                path.unlink()
+                with suppress(OSError):  # a folder of that name
+                    path.unlink()
         return list(self._segment_of)
 
     def add(self, keys: Iterable[bytes]) -> "Added":
@@ -143,7 +145,11 @@ class Backlog:
 
 
 def _keys_in(path: Path) -> list[bytes]:
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        logger.warning("list of copies to send cannot be read path=%s error=%s", path, error)
+        return []
     if not data.startswith(_HEAD):
         logger.warning("not a list of copies to send, left alone path=%s", path)
         return []

@@ -28,6 +28,11 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
     if store.problem is not None:
         yield store.problem
     yield from _of_the_files(store, copying.without_source)
+    if status.restored:
+        yield (
+            f"{', '.join(status.restored)} of the home was lost or damaged, and is as it was before: check the disk,"
+            " and what lies beside it as `.damaged`"
+        )
     if crawl.problem is not None:
         yield f"The crawl: {crawl.problem}"
     yield from _copying_alarms(copying)
@@ -107,7 +112,10 @@ def _of_the_files(store: StoreStatus, without_source: int) -> Iterator[str]:
             " comes back by itself; `herodotus verify` says what is left"
         )
     if store.is_index_damaged:
-        yield "The archive's index is damaged: check the disk and restart the peer, which makes it again from the files"
+        yield (
+            "The archive's index is damaged: check the disk. The peer starts again by itself, to make it again from"
+            " the files"
+        )
     if store.quarantined:
         yield _quarantine(store, without_source)
 

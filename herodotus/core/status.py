@@ -438,5 +438,7 @@ class PeerStatus:
     notices: NoticesStatus = field(default_factory=NoticesStatus)
     budget: BudgetStatus = field(default_factory=BudgetStatus)
     leaving: LeavingStatus = field(default_factory=LeavingStatus)
+    restored: tuple[str, ...] = ()
+    """Files of the home that were lost or damaged, and put back at this start."""
     alarms: tuple[str, ...] = ()
     """Sentences for the operator, each about something that needs action."""

@@ -29,7 +29,7 @@ from herodotus.core.errors import (
     NotFound,
     StorageFailure,
 )
-from herodotus.home.durable import opened, storage_failure, sync_folder, write_durably
+from herodotus.home.durable import opened, set_aside, storage_failure, sync_folder, write_durably
 from herodotus.home.toml_files import read_toml
 
 HOME_FORMAT = 1  # raised when an older release could not read a newer home
@@ -300,6 +300,8 @@ def _recorded_network(home: Home) -> NetworkId:
 @contextlib.contextmanager
 def locked(home: Home) -> Iterator[None]:
     """One process for each home. The kernel releases the lock when its holder dies."""
+    if home.lock.is_dir():
+        set_aside(home.lock)
     with opened(home.lock, os.O_RDWR | os.O_CREAT) as descriptor:
         if not _taken(descriptor):
             raise HomeInUse(home=str(home.path), pid=_pid_in(descriptor))

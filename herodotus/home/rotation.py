@@ -20,6 +20,7 @@ from dht.wire import decode_record, encode_record
 from herodotus.home.durable import storage_failure, write_durably
 from herodotus.home.folder import Home, locked
 from herodotus.home.identity import key_to_pem, load_key
+from herodotus.home.second_copies import forget, keep_home, read_twice_kept, write_twice
 
 _RECORD_BYTES_MAX = 2_000
 
@@ -41,12 +42,12 @@ class Rotation:
 def last_record(home: Home) -> SignedRecord | None:
     """What this peer last told a ring of itself; None when it never did, or the note is damaged."""
     try:
-        data = home.record.read_bytes()[:_RECORD_BYTES_MAX]
-    except FileNotFoundError:
-        return None
+        data = read_twice_kept(
+            home.record, _RECORD_BYTES_MAX, lambda data: isinstance(decode_record(data), SignedRecord)
+        )
     except OSError as error:
         raise storage_failure(error, home.record, "read") from error
-    decoded = decode_record(data)
+    decoded = None if data is None else decode_record(data)
     return decoded if isinstance(decoded, SignedRecord) else None
 
 
@@ -69,8 +70,9 @@ def rotate(home: Home, passphrase: bytes | None, *, now_s: int) -> Rotation:
             record = rotation_record(old, new, fresh)
         write_durably(home.previous_key, key_to_pem(old, passphrase), mode=0o600)
         if record is not None:
-            write_durably(home.record, encode_record(record))
+            write_twice(home.record, encode_record(record), mode=0o644)
         write_durably(home.key, key_to_pem(new, passphrase), mode=0o600)
+        keep_home(home.path)  # of the old key nothing may stay that could be put back
     return Rotation(old=old, new=new, record=record)
 
 
@@ -89,6 +91,7 @@ def retire_previous_key(home: Home) -> None:
     """Nobody needs it any more, so nobody shall find it."""
     try:
         home.previous_key.unlink(missing_ok=True)
+        forget(home.path, home.previous_key.name)
     except OSError as error:
         raise storage_failure(error, home.previous_key, "remove") from error
 

@@ -22,10 +22,16 @@ from herodotus.world import World
 
 logger = logging.getLogger(__name__)
 
+LOOK_EVERY_S = 2.0
+BEGIN_ANEW_S = 10.0
+"""After a start at least: a disk that damages each index at once must not have the peer start again all day."""
 
-async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], None]) -> None:
-    """Serve until a signal; the first one drains, a second one stops at once."""
+
+async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], None]) -> bool:
+    """Serve until a signal; the first one drains, a second one stops at once. True: nobody asked for the end, and the
+    peer is to start again, since its index must be made again."""
     check_contact(parts.charter, parts.settings)
+    must_begin_anew = False
     manager = ServiceManager.from_environment()
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with anyio.create_task_group() as tasks:
@@ -37,14 +43,19 @@ async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], N
             async with peer.serving(), open_door(parts.home, peer.perform):
                 publish_address(parts.home, peer.http)
                 tasks.start_soon(_end_when_left, peer, stop)
+                damaged = anyio.Event()
+                tasks.start_soon(_end_when_damaged, peer, damaged, stop)
                 logger.info("ready http=%s peer=%s", peer.http, shown_peer_id(parts.peer_id))
                 on_ready(await peer.status())
                 manager.notify("READY=1", f"STATUS=serving {peer.http}")
                 await stop.wait()
-                manager.notify("STOPPING=1")
+                must_begin_anew = damaged.is_set()
+                if not must_begin_anew:
+                    manager.notify("STOPPING=1")
                 logger.info("stopping drain_s=%g", parts.settings.lifecycle.drain_s)
             tasks.cancel_scope.cancel()
     logger.info("stopped")
+    return must_begin_anew
 
 
 def check_contact(charter: Charter, settings: Settings) -> None:
@@ -70,6 +81,17 @@ async def _obey(signals: AsyncIterator[signal.Signals], stop: anyio.Event, scope
 async def _end_when_left(peer: Peer, stop: anyio.Event) -> None:
     await peer.left.wait()
     logger.info("left for good")
+    stop.set()
+
+
+async def _end_when_damaged(peer: Peer, damaged: anyio.Event, stop: anyio.Event) -> None:
+    """Readers are in the middle of the index, and the other parts hold what they read there: so all of the peer ends,
+    for some seconds, rather than the archive under its parts."""
+    began = anyio.current_time()
+    while not peer.is_index_damaged or anyio.current_time() - began < BEGIN_ANEW_S:  # noqa: ASYNC110 - found in threads
+        await anyio.sleep(LOOK_EVERY_S)
+    logger.warning("the index is damaged: starting again, to make it again from the files")
+    damaged.set()
     stop.set()
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from herodotus.core.settings.sections import LogSettings
-from herodotus.home.durable import storage_failure
+from herodotus.home.durable import set_aside, storage_failure
 from herodotus.home.log_tail import LOG_FILE, on_one_line
 
 _OURS = ("herodotus", "dht", "crawler", "simnet")
@@ -69,6 +69,8 @@ def configure(settings: LogSettings, *, talk_level: int, folder: Path | None = N
 def _file_handler(path: Path, settings: LogSettings) -> logging.Handler:
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
+        if path.is_dir():
+            set_aside(path)
         return logging.handlers.RotatingFileHandler(
             path,
             maxBytes=settings.file_bytes_max,

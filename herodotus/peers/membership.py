@@ -33,9 +33,9 @@ from dht.endpoint import socket_address
 from dht.finding import Finders, first_contacts, is_wildcard, keep_finding, record_facts, remember
 from dht.identity import Verifier, peer_key
 from dht.transport import TransportLimits
-from dht.wire import decode_record, encode_record
+from dht.wire import encode_record
 from herodotus.core.charter import Charter
-from herodotus.core.errors import PortTaken
+from herodotus.core.errors import PortTaken, StorageFailure
 from herodotus.core.invitation import CHARTER_BYTES, Invitation, InvitedContact, key_hash
 from herodotus.core.ports import Clocks
 from herodotus.core.settings.fields import HostPort, PeerDoor
@@ -48,9 +48,9 @@ from herodotus.core.status import (
     SilentStatus,
     TrafficStatus,
 )
-from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home
-from herodotus.home.rotation import previous_key_life_s, retire_previous_key
+from herodotus.home.rotation import last_record, previous_key_life_s, retire_previous_key
+from herodotus.home.second_copies import write_twice
 from herodotus.peers.net.line import Port
 
 logger = logging.getLogger(__name__)
@@ -244,14 +244,14 @@ class RingMembership:
     def _last_record(self) -> PeerRecord | None:
         """Our own record from our last run."""
         try:
-            signed = decode_record(self._parts.home.record.read_bytes())
-        except OSError:
+            signed = last_record(self._parts.home)
+        except StorageFailure:
             return None
-        is_ours = isinstance(signed, SignedRecord) and signed.record.peer == peer_key(self._parts.key)
-        return signed.record if isinstance(signed, SignedRecord) and is_ours else None
+        is_ours = signed is not None and signed.record.peer == peer_key(self._parts.key)
+        return signed.record if signed is not None and is_ours else None
 
     def _keep_record(self, signed: SignedRecord) -> None:
-        write_durably(self._parts.home.record, encode_record(signed))
+        write_twice(self._parts.home.record, encode_record(signed), mode=0o644)
 
     async def _map_port(self, port: int) -> None:
         mapper = PortMapper(list(self._parts.world.gateways()), port)

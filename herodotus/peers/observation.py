@@ -30,7 +30,8 @@ from herodotus.core.observation import (
 )
 from herodotus.core.ports import Clocks
 from herodotus.core.status import ObservationStatus, ObservedStatus
-from herodotus.home.durable import storage_failure, write_durably
+from herodotus.home.durable import set_aside, storage_failure
+from herodotus.home.second_copies import read_twice_kept, write_twice
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class Observation:
         """If the disk does not accept it, the peer continues: the next time may succeed."""
         saved = self._log.saved(now=self._clocks.elapsed_s(), wall_s=self._clocks.unix_s())
         try:
-            write_durably(self._file, encode(saved), mode=0o600)
+            write_twice(self._file, encode(saved))
         except StorageFailure as error:
             logger.warning("what was seen of members is not saved error=%s", error)
 
@@ -156,15 +157,23 @@ class Observation:
         )
 
 
+def _is_sound(data: bytes) -> bool:
+    """Or of another release, which is for others to say."""
+    try:
+        decode(data)
+    except DamagedObservationError:
+        return is_of_newer_release(data)
+    return True
+
+
 def _read(file: Path) -> Saved:
     """A damaged file is put aside: the peer then knows nobody, which is the cautious side."""
     try:
-        with file.open("rb") as opened:
-            data = opened.read(FILE_BYTES_MAX + 1)
-    except FileNotFoundError:
-        return Saved(sightings={})
+        data = read_twice_kept(file, FILE_BYTES_MAX + 1, _is_sound)
     except OSError as error:
         raise storage_failure(error, file, "read") from error
+    if data is None:
+        return Saved(sightings={})
     if is_of_newer_release(data):
         raise FileSyntaxError(
             file=str(file), problem="was written by a newer release", hint="upgrade herodotus"
@@ -172,10 +181,9 @@ def _read(file: Path) -> Saved:
     try:
         return decode(data)
     except DamagedObservationError as error:
-        aside = file.with_name(f"{file.name}.damaged")
-        logger.warning("what was seen of members begins anew damaged=%s error=%s", aside, error)
+        logger.warning("what was seen of members begins anew damaged=%s error=%s", file, error)
         try:
-            file.replace(aside)
+            set_aside(file)
         except OSError as failure:
             raise storage_failure(failure, file, "move") from failure
         return Saved(sightings={})

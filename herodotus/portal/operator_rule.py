@@ -9,6 +9,7 @@ they speak HTTP/1.0, or hand over what a browser never says to its own machine. 
 """
 
 import hmac
+import re
 import secrets
 import stat
 from base64 import urlsafe_b64encode
@@ -16,13 +17,14 @@ from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from herodotus.home.durable import storage_failure, write_durably
+from herodotus.home.durable import set_aside, storage_failure, write_durably
 from herodotus.home.folder import Home
 from herodotus.portal.answer import Answer, problem
 from herodotus.portal.other_holders import RELAYED
 from herodotus.portal.request import Request, parsed_address
 
 TOKEN_BYTES = 32
+_TOKEN = re.compile(r"[\w-]{32,}", re.ASCII)
 _PROXIED = (
     "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-port", "x-forwarded-server",
     "x-original-host", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "via", RELAYED,
@@ -36,9 +38,11 @@ _ROBOT = "Herodotus/"
 def operator_token(home: Home, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> str:
     """The home's secret, made if it is missing. To change it, delete the file and restart the peer."""
     try:
+        if home.token.is_dir():
+            set_aside(home.token)
         if stat.S_IMODE(home.token.stat().st_mode) & 0o077 == 0:
             token = home.token.read_text(encoding="ascii").strip()
-            if len(token) >= TOKEN_BYTES:
+            if _TOKEN.fullmatch(token):
                 return token
     except (FileNotFoundError, UnicodeDecodeError):
         pass  # made again, like one that others could read

@@ -126,7 +126,7 @@ def is_folder(disk: Disk, path: str) -> bool:
 
 
 def write_file(disk: Disk, path: str, buffers: Sequence[bytes]) -> None:
-    """A whole new file, durable under its name or not there at all."""
+    """A whole new file, durable under its name or not there at all. A folder of that name is set aside."""
     part = path + ".part"
     fd = disk.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     try:
@@ -134,6 +134,8 @@ def write_file(disk: Disk, path: str, buffers: Sequence[bytes]) -> None:
         disk.fsync(fd)
     finally:
         disk.close(fd)
+    if exists(disk, path) and is_folder(disk, path):
+        disk.rename(path, path + ".damaged")
     disk.rename(part, path)
     sync_folder(disk, path.rpartition("/")[0] or ".")
 

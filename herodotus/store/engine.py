@@ -19,7 +19,7 @@ from herodotus.core.bundles import (
 )
 from herodotus.core.captures import CaptureId, Deposit, position_of
 from herodotus.core.copies.possession import Room
-from herodotus.core.errors import IndexFailedError, StoreRefusedError
+from herodotus.core.errors import IndexFailedError, StoreRefusedError, UnusableArchiveError
 from herodotus.core.index_rows import (
     META,
     TOMBSTONE,
@@ -121,8 +121,6 @@ class Archive:
         self.rotten: set[int] = set()
         """Files of which some members are damaged: to be written again without them."""
         self.quarantine = Quarantine(files)
-        self.is_index_damaged = False
-        """It is made again at the next opening."""
         self.scrubbed_share = 0.0
         """Of the files, so much was read by the present round of scrubbing."""
         self.digest_of = digest_of
@@ -156,6 +154,11 @@ class Archive:
         """Called with captures that have just become durable, in the thread that committed them: it must be quick."""
         self.on_gone: Callable[[], None] = lambda: None
         """Called when captures left the index that new ones may be about to refer to."""
+
+    @property
+    def is_index_damaged(self) -> bool:
+        """It is made again at the next opening."""
+        return self.index.is_damaged
 
     @property
     def removed(self) -> Removals:
@@ -209,7 +212,7 @@ class Archive:
         applies the missing part. Reading continues."""
         try:
             yield
-        except IndexFailedError as error:
+        except (IndexFailedError, UnusableArchiveError) as error:
             self.refusal = str(error)
             logger.error("index failed error=%s", error.reason)  # noqa: TRY400 - RocksDB's words say it all
             raise StoreRefusedError(self.refusal) from error

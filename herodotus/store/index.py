@@ -19,7 +19,7 @@ from rocksdict import BottommostLevelCompaction, CompactOptions
 
 from crawler.core.errors import RowsUnusableError
 from crawler.core.rows import Batch, RowLimits
-from crawler.rocks import RocksRows
+from crawler.rocks import MARK, RocksRows, is_in_use, note_damage
 from herodotus.core.errors import IndexFailedError, UnusableArchiveError
 
 logger = logging.getLogger(__name__)
@@ -60,6 +60,13 @@ class Index(Protocol):
 
     def clear(self) -> None: ...
 
+    @property
+    def is_damaged(self) -> bool:
+        """Damage was found in it, also before it was opened: it must be made again. Until it is cleared."""
+        ...
+
+    def note_damage(self) -> None: ...
+
     def bytes_used(self) -> int: ...
 
     def close(self) -> None: ...
@@ -82,8 +89,7 @@ class RocksIndex(RocksRows):
         try:
             super().__init__(folder, INDEX_ROWS)
         except RowsUnusableError as error:
-            # Not "lock" alone: a broken index is full of "block checksum mismatch".
-            if any(words in error.reason.lower() for words in ("lock file", "lock hold")):
+            if is_in_use(error):
                 raise UnusableArchiveError(
                     os.fspath(folder), f"another process has its index open: {error.reason}"
                 ) from error
@@ -92,8 +98,16 @@ class RocksIndex(RocksRows):
             shutil.rmtree(folder)
             super().__init__(folder, INDEX_ROWS)
 
+    @property
+    def is_damaged(self) -> bool:
+        return (self.folder / MARK).exists()
+
+    def note_damage(self) -> None:
+        note_damage(self.folder)
+
     def _damaged(self, error: Exception) -> Exception:
-        reason = f"its index is damaged; rebuild it with `herodotus rebuild-index`: {error}"
+        super()._damaged(error)
+        reason = f"its index is damaged; a running peer makes it again, else `herodotus rebuild-index` does: {error}"
         return UnusableArchiveError(os.fspath(self.folder), reason)
 
     def write(self, batch: Batch) -> None:

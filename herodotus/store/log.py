@@ -28,7 +28,7 @@ from herodotus.core.index_rows import RowKind, bucket_of
 from herodotus.core.layout import LOG_FOLDER, FileName
 from herodotus.core.manifest import MANIFEST_FOLDER, SLOT_BYTES, TAIL_BYTES, TailRow, chained
 from herodotus.core.warc import Fields, derive_record_id, format_date, format_record
-from herodotus.store.disk import Disk, exists, sync_folder, write_all, write_file
+from herodotus.store.disk import Disk, exists, is_folder, sync_folder, write_all, write_file
 from herodotus.store.files import Files
 from herodotus.store.members import gzip_member
 
@@ -137,7 +137,7 @@ class TailFile:
         self.end()
         disk = self._files.disk(slice_)
         try:
-            if not exists(disk, TAIL_PATH):
+            if not exists(disk, TAIL_PATH) or is_folder(disk, TAIL_PATH):
                 write_file(disk, TAIL_PATH, [bytes(SLOT_BYTES + TAIL_BYTES)])
             fd = disk.open(TAIL_PATH, os.O_RDWR)
         except OSError as error:
@@ -145,6 +145,20 @@ class TailFile:
             return
         with self._lock:
             self._disk, self._fd = disk, fd
+
+    def watch(self, slice_: int) -> None:
+        """Rows that go into a file without a name are for nobody."""
+        disk = self._files.disk(slice_)
+        if exists(disk, TAIL_PATH) and not is_folder(disk, TAIL_PATH):
+            return
+        logger.warning("manifest: the tail is gone, and made again path=%s", TAIL_PATH)
+        self.use(slice_)
+        with self._lock:
+            if self._disk is not None and self.row.sequence:
+                with suppress(OSError):
+                    self._disk.pwrite(self._fd, self.row.encode(), self.row.slot)
+                self._is_dirty = True
+        self.on_dirty()
 
     def end(self) -> None:
         self.sync()

@@ -27,7 +27,7 @@ from herodotus.core.manifest import (
     expected,
     newest,
 )
-from herodotus.store.disk import Disk, read_file, write_file
+from herodotus.store.disk import Disk, exists, read_file, write_file
 from herodotus.store.files import Files
 from herodotus.store.log import TAIL_PATH, IngestLog
 
@@ -71,7 +71,13 @@ class Manifest:
 
     def read(self) -> None:
         """All copies that are here, whatever became of them: before anything is changed on a disk."""
-        self.known = newest(decode_list(data) for data in self._copies())
+        lists = [(path, None if data is None else decode_list(data)) for path, data in self._copies()]
+        self.known = newest(one for _, one in lists)
+        if self.known is not None:
+            for path in (path for path, one in lists if one is None):
+                logger.warning(
+                    "manifest: a copy of the list is gone or damaged, and made again path=%s", path
+                )
         self.slots = []
         for slice_ in self._files.present:
             with suppress(OSError):
@@ -83,13 +89,18 @@ class Manifest:
         rows_known = {} if self.known is None else self.known.rows
         self._files.keep_clear_of(max([self._log.tail_file.row.log, *rows_known]))
 
-    def _copies(self) -> Iterable[bytes]:
+    def _copies(self) -> Iterable[tuple[str, bytes | None]]:
+        """Of all places where one may be; None where one should be and is not."""
+        wanted = self._places()
         places = [(self._files.disk(slice_), LIST_PATH) for slice_ in self._files.present]
         if self._state is not None:
             places.append((self._state, COPY_PATH))
         for disk, path in places:
-            with suppress(OSError):
-                yield read_file(disk, path, LIST_BYTES_MAX)
+            try:
+                yield path, read_file(disk, path, LIST_BYTES_MAX)
+            except OSError:
+                if (disk, path) in wanted:
+                    yield path, None
 
     def expected(self) -> dict[int, FileRow]:
         """What must be there, also on slices that are away."""
@@ -145,9 +156,21 @@ class Manifest:
         except OSError as error:
             logger.warning("manifest: no list written error=%s", error.strerror)
 
+    def watch(self) -> None:
+        """Somebody may take a copy or the tail away while the archive is open."""
+        if self.known is None or self._log.tail_file.is_held:
+            return
+        gone = [path for disk, path in self._places() if not exists(disk, path)]
+        if gone:
+            logger.warning("manifest: a copy of the list is gone, and made again path=%s", ", ".join(gone))
+            with suppress(OSError):
+                self._write(dict(self.known.rows))
+        if self._log.is_open:
+            self._log.tail_file.watch(self._log.slice)
+
     def _are_all_here(self) -> bool:
         """Whether each copy that should be there is."""
-        found = [decode_list(data) for data in self._copies()]
+        found = [decode_list(data) for _, data in self._copies() if data is not None]
         return len([one for one in found if one == self.known]) >= len(self._places())
 
     def _write(self, rows: dict[int, FileRow]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from zlib import crc32
 
-from herodotus.core.errors import MalformedRecordError
+from herodotus.core.errors import MalformedRecordError, UnusableArchiveError
 from herodotus.core.index_rows import CAPTURE, after, decode_entry
 from herodotus.core.layout import FileName
 from herodotus.core.lost_files import LostFile
@@ -93,7 +93,10 @@ def find_missing(archive: Archive) -> list[Missing]:
     is_old = manifest.is_of_before(last_epoch)
     if is_old:
         logger.warning("manifest: older than the files, and made again epoch=%d", manifest.epoch)
-    found = _missed_by_index(archive, last_epoch) if is_old or manifest.is_new else []
+    found = list[Missing]()
+    if is_old or manifest.is_new:
+        with suppress(UnusableArchiveError):  # it is made again
+            found = _missed_by_index(archive, last_epoch)
     are_found = {one.number for one in found}
     for number, row in sorted(manifest.expected().items()):
         size = _size(archive, number)

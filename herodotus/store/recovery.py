@@ -87,17 +87,30 @@ def open_archive(archive: Archive) -> None:
         if is_first and archive.files.catalogue:
             logger.warning("manifest: there was none, it is made from the files that are here")
         lost = _take_stock(archive)
-        if are_of_one_moment and _index_fits(archive, lost) and _is_loaded(archive):
-            _note_missing(archive)
-            archive.directories.drop_rows_of_before()
-            _catch_up_with_sealing(archive)
-            _forget(archive, lost)
-            _apply_logs(archive, *archive.applied, counts_visits=True)
-            leave_out(archive)
-        else:
+        if not are_of_one_moment or not _is_continued(archive, lost):
             _rebuild(archive)
         check_last_stretch(archive)
         _settle_losses(archive)
+
+
+def _is_continued(archive: Archive, lost: Collection[Missing]) -> bool:
+    """Whether the index fits the files and could be brought up to them."""
+    try:
+        if not _index_fits(archive, lost):
+            return False
+        archive.load_counts()
+        _note_missing(archive)
+        archive.directories.drop_rows_of_before()
+        _catch_up_with_sealing(archive)
+        _forget(archive, lost)
+        _apply_logs(archive, *archive.applied, counts_visits=True)
+        leave_out(archive)
+    except (UnusableArchiveError, MalformedRecordError) as error:
+        # As words: the error itself would keep rows, and with them the lock of the index that is about to go.
+        logger.warning("index given up error=%s", str(error))
+        archive.log.end()
+        return False
+    return True
 
 
 def rebuild(archive: Archive) -> None:
@@ -181,6 +194,9 @@ def _prepare_folders(archive: Archive) -> bool:
 
 
 def _index_fits(archive: Archive, lost: Collection[Missing]) -> bool:
+    if archive.is_index_damaged:
+        logger.warning("index is damaged, and made again from the files")
+        return False
     if archive.index.get(FORMAT_KEY) != FORMAT or archive.index.get(DAMAGED_KEY) is not None:
         return False
     missing = archive.files.missing
@@ -211,18 +227,11 @@ def _has_its_files(archive: Archive) -> bool:
     return all(place.file in archive.files.catalogue for place in places)
 
 
-def _is_loaded(archive: Archive) -> bool:
-    try:
-        archive.load_counts()
-    except (UnusableArchiveError, MalformedRecordError) as error:
-        logger.warning("index given up error=%s", error)
-        return False
-    return True
-
-
 def _rebuild(archive: Archive, known: Known | None = None) -> None:
     known, acknowledged = known or {}, _acknowledged(archive)
-    kept, is_new = names(archive), archive.index.get(FORMAT_KEY) is None
+    kept, is_new = names(archive), True
+    with suppress(ArchiveError):
+        is_new = archive.index.get(FORMAT_KEY) is None
     archive.index.clear()
     put_names(archive, kept, is_new=is_new)
     archive.load_counts()

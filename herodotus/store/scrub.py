@@ -4,7 +4,7 @@ A little is read every few minutes, so that a round of all files takes its days 
 is a small file, and a restart goes on there. Damage is noted as any reader notes it: then the file is written again
 without it (`upkeep`), and other holders are asked for what was lost (`copies.audits`). Lists beside segments are
 compared with what they are made from, and made again where they differ. At the end of a round the index is read; one
-that is damaged is made again at the next start.
+that is damaged is made again at the next opening, for which a running peer starts again.
 """
 
 import logging
@@ -19,8 +19,7 @@ from herodotus.core.errors import ArchiveError, MalformedRecordError, UnusableAr
 from herodotus.core.layout import CDXJ_BYTES_MAX, FileName
 from herodotus.store.companions import make_list
 from herodotus.store.disk import read_file, write_file
-from herodotus.store.engine import DAMAGED_KEY, Archive
-from herodotus.store.index import IndexBatch
+from herodotus.store.engine import Archive
 from herodotus.store.members import dictionary_bytes_at_start
 from herodotus.store.resync import Search
 from herodotus.store.scan import ScanProgress, scan_file
@@ -253,10 +252,8 @@ class Scrub:
         except UnusableArchiveError as error:
             # Not now: readers may be in the middle of its rows, and RocksDB gives them no new ones under its lock.
             said = str(error)  # the error itself would keep the rows' iterator, and with it the lock
-            archive.index.write(IndexBatch([(DAMAGED_KEY, b"1")]))
-            archive.flush_index()
-            archive.is_index_damaged = True
-            logger.warning("index is damaged, the next start makes it again error=%s", said)
+            archive.index.note_damage()
+            logger.warning("index is damaged, the next opening makes it again error=%s", said)
 
 
 class _Stretch:

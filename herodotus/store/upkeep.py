@@ -131,6 +131,8 @@ def _watch(store: DiskStore) -> None:
     archive = store.archive
     if not are_all_here(archive):
         notice(archive)
+    with archive.lock:
+        archive.manifest.watch()
     look(archive)
     make_missing_lists(archive)
 

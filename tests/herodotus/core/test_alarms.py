@@ -48,7 +48,8 @@ def test_a_peer_that_is_well_raises_none() -> None:
             replace(STATUS, store=StoreStatus(lost=150, lost_files=("logs/7", "logs/8"))),
             "150 captures are lost: logs/7 and 1 more. Check the disk. Other holders send them again by themselves",
         ),
-        (replace(STATUS, store=StoreStatus(is_index_damaged=True)), "index is damaged: check the disk and restart"),
+        (replace(STATUS, store=StoreStatus(is_index_damaged=True)), "index is damaged: check the disk. The peer"),
+        (replace(STATUS, restored=("home.json",)), "home.json of the home was lost or damaged"),
         (
             replace(STATUS, store=StoreStatus(quarantined=2, quarantined_urls=("http://a.example/",))),
             "Quarantine holds 2 captures that this disk could not read (http://a.example/): they wait for other",

@@ -127,9 +127,16 @@ def test_configuring_twice_writes_each_line_once(capsys: pytest.CaptureFixture[s
 
 
 def test_a_log_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("a file in the folder's place")
+    with pytest.raises(StorageFailure, match=r"cannot open .*herodotus.log: file exists"):
+        configure(LogSettings(), talk_level=logging.INFO, folder=tmp_path / "log")
+
+
+def test_a_folder_in_the_place_of_the_log_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / "herodotus.log").mkdir()
-    with pytest.raises(StorageFailure, match=r"cannot open .*herodotus.log: is a directory"):
-        configure(LogSettings(), talk_level=logging.INFO, folder=tmp_path)
+    configure(LogSettings(), talk_level=logging.INFO, folder=tmp_path)
+    assert (tmp_path / "herodotus.log").is_file()
+    assert (tmp_path / "herodotus.log.damaged").is_dir()
 
 
 def test_the_tail_is_the_last_whole_lines_and_steers_nothing(tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ class MemoryIndex:
         self._values = dict(content)
         self._keys = sorted(self._values)
         self._lock = Lock()
+        self.is_damaged = False
 
     def get(self, key: bytes) -> bytes | None:
         return self._values.get(key)
@@ -162,6 +163,10 @@ class MemoryIndex:
         with self._lock:
             self._values.clear()
             self._keys.clear()
+        self.is_damaged = False
+
+    def note_damage(self) -> None:
+        self.is_damaged = True
 
     def content(self) -> list[tuple[bytes, bytes]]:
         with self._lock:

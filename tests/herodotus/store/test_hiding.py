@@ -13,6 +13,7 @@ from herodotus.core.index_rows import TOMBSTONE, capture_key
 from herodotus.core.reconciliation import member_of
 from herodotus.core.removals import DAY_S, Removals, Subject, subject_of
 from herodotus.home.removed import note_removed, read_removed, removals_of
+from herodotus.home.second_copies import second_of
 from herodotus.store import removal
 from herodotus.store.catalogue import ArchiveCatalogue
 from herodotus.store.faces import Held
@@ -117,6 +118,7 @@ async def test_hidden_captures_are_compared_proven_and_counted_and_come_back_as_
     assert await seen(store) == {OTHER.capture.url}
     assert await as_others_see_it() == before
     (tmp_path / "removed.json").unlink()
+    second_of(tmp_path / "removed.json").unlink()
     store.archive.removed = removals_of(tmp_path)
     assert len(await seen(store)) == 6
     after = _bytes_of(store)  # a rebuilt index begins another log

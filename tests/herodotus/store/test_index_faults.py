@@ -9,6 +9,7 @@ import pytest
 
 from herodotus.core.captures import Deposit
 from herodotus.core.errors import IndexFailedError, StoreRefusedError
+from herodotus.core.index_rows import capture_key
 from herodotus.machine import Machine
 from herodotus.store.deletion import delete
 from herodotus.store.index import INDEX_ROWS, IndexBatch, RocksIndex
@@ -154,3 +155,17 @@ def test_rocksdb_says_what_is_wrong(tmp_path: Path) -> None:
         index.write(IndexBatch([(b"c", b"")]))
     assert index.get(b"c00000007") == bytes(range(100))
     index.close()
+
+
+def test_an_index_in_which_damage_was_found_is_made_again_though_it_opens() -> None:
+    disk, index = SimulatedDisk(), MemoryIndex()
+    archive = open_on(disk, index)
+    deposit = page("http://example.org/", NOW_S, b"here")
+    store(archive, deposit)
+    archive.close()
+    index.write(IndexBatch([(capture_key(deposit.id), None)]))
+    assert Reader(open_on(disk, index)).find(deposit.id) is None
+    index.note_damage()
+    again = open_on(disk, index)
+    assert Reader(again).find(deposit.id) is not None
+    assert not again.is_index_damaged

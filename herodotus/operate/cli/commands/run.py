@@ -2,7 +2,9 @@
 
 import contextlib
 import fcntl
+import gc
 import json
+import logging
 import os
 from functools import partial
 from pathlib import Path
@@ -10,14 +12,21 @@ from pathlib import Path
 import anyio
 import click
 
+from herodotus.core.errors import StorageFailure
 from herodotus.core.status import PeerStatus
 from herodotus.home.clock import unix_seconds
-from herodotus.home.folder import check_network, locked, open_home
+from herodotus.home.folder import Home, check_network, locked, open_home
+from herodotus.home.second_copies import keep_home, restore_home
 from herodotus.home.seeds import add_seeds
 from herodotus.operate.cli.choices import chosen_charter, unlocked_key
 from herodotus.operate.cli.commands.crawl import checked_seeds
 from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.settings.load import text_layer, with_http_beside_ring
+
+logger = logging.getLogger(__name__)
+
+BEGUN_ANEW_MAX = 100
+"""So often a process makes its index again."""
 
 
 @main.command()
@@ -81,6 +90,7 @@ def run(
     os.umask(0o077)
     if ready_fd is not None:
         _check_open(ready_fd)
+    restored = restore_home(frame.home.path)
     charter = open_home(frame.home)
     if network is not None:
         check_network(chosen_charter(network), frame.home, file=Path(network))
@@ -103,21 +113,31 @@ def run(
             charter=charter,
             settings=with_offered_positions(frame.home, charter, effective.settings),
             key=key,
+            restored=tuple(restored),
             previous_key=standing_previous_key(frame.home, key, passphrase, unix_seconds()),
         )
         frame.configure_logs(effective, into_home=True)
+        for name in restored:
+            logger.warning("put back from its second copy file=%s", name)
+        keep_home(frame.home.path)
         if seed:
             wanted = checked_seeds(seed, charter, effective.settings.crawl.opt_out)
             add_seeds(frame.home.path, wanted, now=unix_seconds())
         on_ready = partial(_announce, frame, ready_fd)
-        anyio.run(
-            run_peer,
-            parts,
-            Machine(),
-            on_ready,
-            backend="asyncio",
-            backend_options={"use_uvloop": True},
-        )
+        for _ in range(BEGUN_ANEW_MAX):
+            is_again = anyio.run(
+                run_peer,
+                parts,
+                Machine(),
+                on_ready,
+                backend="asyncio",
+                backend_options={"use_uvloop": True},
+            )
+            if not is_again:
+                return
+            gc.collect()  # what is left of iterators holds the lock of the index
+            on_ready = _say_nothing
+        raise IndexDamagedAgain(frame.home)
 
 
 def _check_open(descriptor: int) -> None:
@@ -128,6 +148,20 @@ def _check_open(descriptor: int) -> None:
         is_open = False
     if not is_open:
         raise click.BadParameter(f"{descriptor} is not open for writing", param_hint="'--ready-fd'")
+
+
+class IndexDamagedAgain(StorageFailure):
+    def __init__(self, home: Home) -> None:
+        super().__init__(
+            path=str(home.path / "index"),
+            action="keep",
+            reason=f"it was made again {BEGUN_ANEW_MAX} times, and damaged again",
+            hint="replace the disk",
+        )
+
+
+def _say_nothing(_status: PeerStatus) -> None:
+    """The starter was told once."""
 
 
 def _announce(frame: CommandFrame, ready_fd: int | None, status: PeerStatus) -> None:
