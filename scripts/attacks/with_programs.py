@@ -222,12 +222,12 @@ def write_forged(file: Path, urls: Sequence[str], dates: Sequence[datetime]) -> 
         for url in urls:
             for date in dates:
                 body = f"<!doctype html><title>Invented</title><p>{url} as of {date:%Y-%m-%d}".encode()
-                stream.write(gzip.compress(_record(url, date, body)))
+                stream.write(gzip.compress(warc_record(url, date, body)))
                 digests.add(sha256(body).hexdigest())
     return digests
 
 
-def _record(url: str, date: datetime, body: bytes) -> bytes:
+def warc_record(url: str, date: datetime, body: bytes) -> bytes:
     answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body
     fields = (
         "WARC/1.1",
