@@ -6,6 +6,7 @@ import gc
 import json
 import logging
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -123,7 +124,7 @@ def run(
         if seed:
             wanted = checked_seeds(seed, charter, effective.settings.crawl.opt_out)
             add_seeds(frame.home.path, wanted, now=unix_seconds())
-        on_ready = partial(_announce, frame, ready_fd)
+        on_ready: Callable[[PeerStatus], None] = partial(_announce, frame, ready_fd)
         for _ in range(BEGUN_ANEW_MAX):
             is_again = anyio.run(
                 run_peer,
