@@ -34,8 +34,8 @@ async def got(client: HttpFetcher, url: str, address: str | None, stay: Stay | N
 
 
 async def noticed(is_so: Callable[[], bool]) -> None:
-    """A server hears of the end of a connection a moment later."""
-    async with asyncio.timeout(30):
+    """A server hears of the end of a connection a moment later, and long before an idle one would grow too old."""
+    async with asyncio.timeout(10):
         while not is_so():  # noqa: ASYNC110  # a server tells nobody
             await asyncio.sleep(0.01)
 
