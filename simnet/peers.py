@@ -82,6 +82,7 @@ class PeersSettings:
     departed_s: float = 86_400.0
     knock_s: float = 0.0
     """`calls.knock_s`: by default none, as a month of them takes as long as all else."""
+    spread_imports: bool = False
     skew_s: float = 0.0
     """Clocks are wrong by so much at most, either way."""
 
@@ -143,6 +144,7 @@ class Peers:
             day_start=settings.day_start,
             day_length_s=int(settings.day_s),
             content="html+images",
+            spread_imports=settings.spread_imports,
         )
 
     @property

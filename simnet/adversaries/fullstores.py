@@ -7,16 +7,17 @@ a day (`Allowance`), the farthest copy first.
 
 Modelled is the rest. A *cell* is a stretch between two positions that any member ever has, so all its captures have one
 fate; it goes, and comes, as a whole. All peers have one table. A copy that is due comes `repair_s` after a peer
-with it and the one without are both up. Every promise and every proof of a holder that has the cell succeeds, the
-attackers' too: they are perfect until they vanish. No disk ever has room, so everything goes that may; and there are
-no spare copies. A real peer lets less go: nothing below `copies.full_share`, nothing within a day of any
-change of its view. Learners' copies are left out, as they only add.
+with it and the one without are both up. A full proof is made of the cell's few bytes by the real `FullProof`: attackers
+keep everything, or nothing, or each cell once for all of them, which then answers for the others. No disk ever has
+room, so everything goes that may; and there are no spare copies. A real peer lets less go: nothing below
+`copies.full_share`, nothing within a day of any change of its view. Learners' copies are left out, as they only add.
 """
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from random import Random
 
 from dht.core.arcs import Arc, Arcs
@@ -26,10 +27,17 @@ from dht.core.placement import Rule
 from dht.core.places import PlaceRules, Standing, standing_of
 from dht.core.records import SECONDS_PER_DAY, Contact, PeerRecord, contacts_of
 from herodotus.core.copies.absence import Absence
+from herodotus.core.copies.holder_states import HolderStates, Outcome
 from herodotus.core.copies.ledger import Steadiness
-from herodotus.core.copies.possession import Allowance, Room, are_trusted
+from herodotus.core.copies.possession import Allowance, FullProof, Room, are_trusted
 from herodotus.peers.standings import MemberStandings
-from simnet.adversaries.members import LONG_AGO_DAYS, POSITIONS_MAX, admitted, honest_host, record_at
+from simnet.adversaries.members import (
+    LONG_AGO_DAYS,
+    POSITIONS_MAX,
+    admitted,
+    honest_host,
+    record_at,
+)
 
 NETWORK = NetworkId(b"simulate")
 BEGIN_DAY = 20_000
@@ -39,12 +47,24 @@ CELLS = 3_000
 """A ring of few positions is cut finer, so that a twentieth of a store is many cells."""
 
 
+class Keeping(Enum):
+    """What attackers store of all that they promise to hold."""
+
+    ALL = "all"
+    NOTHING = "nothing"
+    ONCE = "once"
+    """One of them has it, and answers for the others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullRules:
     copies: int = 6
     places: PlaceRules = field(default_factory=PlaceRules)
     asks_veterans: bool = True
     """False plants the fault: anybody's word is enough."""
+    asks_proofs: bool = True
+    """False plants the fault: a promise is enough."""
+    keeping: Keeping = Keeping.ALL
     keep_s: float = 24 * HOUR_S
     let_go_share: float = 0.05
     departed_s: float = 24 * HOUR_S
@@ -113,8 +133,14 @@ class FullStores:
             for number, host in enumerate(foes)
         ]
         self._foes = admitted([*honest, *self._reserve], theirs, rules.places)
+        self.states = HolderStates()
+        """Of the holders, as honest peers see them: all alike, since all of them ask each day."""
+        self.refuted = 0
+        """Proofs that were wrong."""
         self._absence = Absence(
-            departed_s=rules.departed_s, low_s=rules.low_s, rule=Rule(rules.copies, rules.places)
+            departed_s=rules.departed_s,
+            low_s=rules.low_s,
+            rule=Rule(rules.copies, rules.places),
         )
         self._steadiness = Steadiness()
         self._cut([*honest, *self._reserve, *self._foes], units, cells)
@@ -130,7 +156,13 @@ class FullStores:
     def _record(self, host: bytes, since: int, positions: int = 0, slot: int = 0) -> PeerRecord:
         count = positions or self.chance.randint(1, POSITIONS_MAX)
         return record_at(
-            host, self.chance, network=NETWORK, since=since, positions=count, now=self.now, slot=slot
+            host,
+            self.chance,
+            network=NETWORK,
+            since=since,
+            positions=count,
+            now=self.now,
+            slot=slot,
         )
 
     def _add(self, record: PeerRecord, *, is_honest: bool, seen_day: int) -> Keeper:
@@ -200,6 +232,8 @@ class FullStores:
         self.units = [counts[cell] for cell in cells]
         self.arcs = [Arcs([Arc(ordered[cell - 1], ordered[cell])]) for cell in cells]
         self.owners: list[set[PeerKey]] = [set() for _ in cells]
+        self.promised: list[set[PeerKey]] = [set() for _ in cells]
+        """Attackers that say they have it, and have not."""
         self.holders: list[Holders] = [() for _ in cells]
         self._repaired_at = [0.0] * len(cells)
 
@@ -218,6 +252,7 @@ class FullStores:
                 self._live(keeper)
             self._look()
             self._fetch()
+            self._sample()
             self._let_go()
             self._judge()
 
@@ -238,7 +273,11 @@ class FullStores:
         self.standings: dict[PeerKey, Standing] = {
             one.key: standing_of(one.record, places, day) for one in there
         }
-        self._absence.see([contact for one in there for contact in one.contacts], self.now, self.standings)
+        self._absence.see(
+            [contact for one in there for contact in one.contacts],
+            self.now,
+            self.standings,
+        )
         self._absence.advance(self.now)
         self.table: Table = self._absence.table(self.now)
         self.holders = [tuple(contact.peer for contact in self.table.of(end)) for end in self.ends]
@@ -249,13 +288,48 @@ class FullStores:
             owners = self.owners[cell]
             if owners.issuperset(holders):
                 continue
-            has_source = any(self.keepers[key].is_up for key in owners)
             for key in holders:
+                if not self._keeps(self.keepers[key], cell):
+                    self.promised[cell].add(key)
+            lacking = [key for key in holders if key not in owners and key not in self.promised[cell]]
+            has_source = any(self.keepers[key].is_up for key in owners)
+            for key in lacking:
                 keeper = self.keepers[key]
-                if key in owners or not keeper.is_up or not has_source:
+                if not keeper.is_up or not has_source:
                     continue
                 if keeper.due.setdefault(cell, self.now + self.rules.repair_s) <= self.now:
                     self._have(keeper, cell)
+
+    def _keeps(self, keeper: Keeper, cell: int) -> bool:
+        if keeper.is_honest or self.rules.keeping is Keeping.ALL:
+            return True
+        if self.rules.keeping is Keeping.NOTHING:
+            return False
+        theirs = [key for key in self.owners[cell] if not self.keepers[key].is_honest]
+        return not theirs or keeper.key in theirs
+
+    def _sample(self) -> None:
+        """Each day every holder that is up proves something of what it should have."""
+        for cell, promised in enumerate(self.promised):
+            for key in sorted(promised.intersection(self.holders[cell])):
+                if self.states.due_at(key, self.now) <= self.now and self.keepers[key].is_up:
+                    is_right = self._proves(cell, key, b"sample")
+                    self.refuted += not is_right
+                    self.states.note(key, Outcome.PROVEN if is_right else Outcome.WRONG, self.now)
+
+    def _proves(self, cell: int, prover: PeerKey, asker: bytes) -> bool:
+        """Over the bytes, if it has them or somebody gives the answer for it; else over what it may have kept."""
+        if not self.rules.asks_proofs:
+            return True
+        nonce, digest = self.chance.randbytes(16), self.ends[cell]
+        expected, made = FullProof(nonce), FullProof(nonce)
+        expected.add(digest, _bytes_of(cell))
+        has_them = prover in self.owners[cell] or (
+            self.rules.keeping is Keeping.ONCE
+            and any(not self.keepers[key].is_honest and self.keepers[key].is_up for key in self.owners[cell])
+        )
+        made.add(digest, _bytes_of(cell) if has_them else b"")
+        return made.by(prover, asker) == expected.by(prover, asker)
 
     def _let_go(self) -> None:
         standings = MemberStandings(self.standings, self.rules.places, self._day, self._age_days)
@@ -275,17 +349,21 @@ class FullStores:
                 if holders not in trusted:
                     trusted[holders] = are_trusted(
                         holders, self.table.peers, standings, self.rules.copies
-                    ) and all(self.keepers[key].is_up for key in holders)
-                if trusted[holders] and self._may_go(cell, holders):
+                    ) and all(
+                        self.keepers[key].is_up and self.states.counts(key, self.now) for key in holders
+                    )
+                if trusted[holders] and self._may_go(cell, holders, keeper.key):
                     keeper.cells.discard(cell)
                     self.owners[cell].discard(keeper.key)
                     keeper.allowance.spend(self.units[cell], self.now)
                     held -= self.units[cell]
                     self.copies_gone += self.units[cell]
 
-    def _may_go(self, cell: int, holders: Holders) -> bool:
-        steady_s = self.now - self._steadiness.since(self.arcs[cell])
-        return steady_s >= self.rules.keep_s and self.owners[cell].issuperset(holders)
+    def _may_go(self, cell: int, holders: Holders, asker: PeerKey) -> bool:
+        if self.now - self._steadiness.since(self.arcs[cell]) < self.rules.keep_s:
+            return False
+        owners, promised = self.owners[cell], self.promised[cell]
+        return all(key in owners or (key in promised and self._proves(cell, key, asker)) for key in holders)
 
     def _rank(self, keeper: Keeper, cell: int) -> int:
         """As `surplus.farthest_first` has it."""
@@ -303,3 +381,7 @@ class FullStores:
             self.fewest_at_all = min(self.fewest_at_all, found)
             if self._repaired_at[cell] <= self.now:
                 self.fewest = min(self.fewest, found)
+
+
+def _bytes_of(cell: int) -> bytes:
+    return b"what is archived in cell %d" % cell

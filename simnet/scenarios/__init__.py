@@ -20,6 +20,7 @@ MODULES = (
     "ring_attacks",
     "rumour",
     "steward",
+    "store_attacks",
     "swarm",
     "toylog",
 )

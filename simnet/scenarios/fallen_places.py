@@ -4,7 +4,7 @@ from random import Random
 
 from dht.core.places import PlaceRules
 from simnet.adversaries.fallen import Fallen, gone_at_once
-from simnet.adversaries.fullstores import CELLS, HOUR_S, FullRules, FullStores
+from simnet.adversaries.fullstores import CELLS, HOUR_S, FullRules, FullStores, Keeping
 from simnet.adversaries.members import AREAS_MAX, bought_hosts
 from simnet.runs import ScenarioRun
 from simnet.scenarios import Figures, scenario, try_out
@@ -46,6 +46,7 @@ def bought_keys(run: ScenarioRun) -> None:
             "their keys in the table": float(taken_in),
             "copies that they held": float(held),
             "copies that honest peers let go": float(world.copies_gone),
+            "proofs that were wrong": float(world.refuted),
             "units lost": float(max(lost, world.lost)),
             "fewest honest copies, by place": float(fewest),
             "fewest, also while repaired": float(world.fewest_at_all),
@@ -53,7 +54,7 @@ def bought_keys(run: ScenarioRun) -> None:
         wrong = None
         if figures["units lost"]:
             wrong = f"{figures['units lost']:,.0f} of {units:,} units lost"
-        elif fewest < rules.copies - 1:
+        elif fewest < wanted:
             wrong = f"{fewest} honest copies in places, where nobody honest had just left"
         return figures, wrong
 
@@ -68,9 +69,14 @@ def bought_keys(run: ScenarioRun) -> None:
     rules = FullRules(
         places=PlaceRules(by="prefix" if by_place else "peer", probation_days=probation),
         asks_veterans=bool(run.setting("veterans", 1, high=1)),
+        asks_proofs=bool(run.setting("proofs", 1, high=1)),
+        keeping=tuple(Keeping)[int(run.setting("keeping", 0, high=2))],
         step_s=run.setting("step_h", 2, low=0.25, high=6) * HOUR_S,
     )
-    try_out(run, "nothing is lost, and honest peers keep all copies but one", work)
+    # Keys of few places come of age, and honest peers let one copy go for each place; for empty promises none.
+    given = 0 if rules.keeping is Keeping.NOTHING else places if places <= rules.copies // 2 else 1
+    wanted = int(run.setting("fewest", rules.copies - given, high=16))
+    try_out(run, "nothing is lost, and honest peers keep their copies", work)
 
 
 @scenario("places-that-fall", summary="a share of all places of age is gone at once, drawn a thousand times",
@@ -88,7 +94,10 @@ def places_that_fall(run: ScenarioRun) -> None:
             rings=rings,
             spares=spares,
         )
-        for one, name in ((found.six, "six copies"), (found.spared, f"{6 + spares} copies")):
+        for one, name in (
+            (found.six, "six copies"),
+            (found.spared, f"{6 + spares} copies"),
+        ):
             figures[f"{name}: units lost, mean of draws"] = one.mean
             figures[f"{name}: the formula"] = one.expected
             figures[f"{name}: draws with a loss"] = float(one.hit)
@@ -110,4 +119,8 @@ def places_that_fall(run: ScenarioRun) -> None:
     spares = int(run.setting("spares", PlaceRules().spare_copies, low=0, high=16))
     units = int(run.setting("units", 1_000_000, low=1, high=10_000_000))
     most = int(run.setting("hit_max", 0 if share >= SAFE_SHARE else draws, high=100_000))
-    try_out(run, "with spare copies nothing is lost, and with six what the formula says", work)
+    try_out(
+        run,
+        "with spare copies nothing is lost, and with six what the formula says",
+        work,
+    )

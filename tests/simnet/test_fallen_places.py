@@ -54,6 +54,23 @@ def test_without_probation_they_are_and_three_veterans_are_what_is_left(veterans
     assert found.figures["fewest honest copies, by place"] == 3 * veterans
 
 
+def test_for_promises_without_bytes_no_copy_goes() -> None:
+    found = report("bought-keys", peers=24, days=10, **KEYS, keeping=1)
+    assert found.ok
+    assert found.figures["fewest honest copies, by place"] == 6
+    assert found.figures["proofs that were wrong"] > 0
+    trusting = report("bought-keys", peers=24, days=10, **KEYS, keeping=1, proofs=0)
+    assert not trusting.ok
+    assert "5 honest copies" in str((trusting.violation or {})["detail"])
+
+
+def test_an_accomplice_that_answers_for_others_gains_no_more_than_their_places() -> None:
+    found = report("bought-keys", peers=24, days=11, **KEYS, keeping=2, in_places=2)
+    assert found.ok
+    assert found.figures["copies that they held"] > 0
+    assert found.figures["fewest honest copies, by place"] >= 4
+
+
 def test_a_store_lets_go_of_a_twentieth_a_day_and_no_more() -> None:
     rules = FullRules(up_s=1e12, stay_s=1e12, step_s=6 * HOUR_S)
     foes = bought_hosts(1, 1, 1, Random(1))
