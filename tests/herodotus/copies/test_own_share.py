@@ -1,5 +1,7 @@
 """Is a promise kept as long as it was given, whatever else is promised meanwhile?"""
 
+import pytest
+
 from dht.core import ids
 from dht.core.arcs import Arcs
 from dht.core.holders import Table
@@ -58,8 +60,9 @@ def test_promises_to_more_peers_than_there_can_be_are_not_given() -> None:
     assert mine.promise(A, part(1), until=200)
 
 
-def test_a_young_peer_keeps_what_it_learns_and_is_no_holder() -> None:
-    members = [
+def twenty_members() -> list[Contact]:
+    """Each in an area of its own, at even distances."""
+    return [
         Contact(
             peer=ids.PeerKey(bytes((number,)) * 32),
             address=Address(host=bytes((10 + number, 1, 1, 1)), port=4484),
@@ -69,6 +72,23 @@ def test_a_young_peer_keeps_what_it_learns_and_is_no_holder() -> None:
         )
         for number in range(1, 21)
     ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "slack"), [(Rule(3), 1), (Rule(3, PlaceRules()), 2)], ids=["peers", "places"]
+)
+def test_a_copy_is_taken_from_a_peer_whose_table_differs_by_a_member_or_two(rule: Rule, slack: int) -> None:
+    members = twenty_members()
+    mine = View(me=members[9].peer, table=Table((), rule))
+    mine.take(Table(members, rule), {one.peer: one for one in members}, 0.0)
+    taken = [number for number, one in enumerate(members) if mine.may_hold(one.position[:12])]
+    assert taken == list(range(7 - slack, 10)), "what three hold, and what we hold if so many before us leave"
+    held = [number for number, one in enumerate(members) if one.position[:12] in mine.share]
+    assert held == [7, 8, 9]
+
+
+def test_a_young_peer_keeps_what_it_learns_and_is_no_holder() -> None:
+    members = twenty_members()
     rule, me = Rule(3, PlaceRules()), members[9].peer
     grown = {one.peer: standing_at(one.peer, one.address.host, rule.places) for one in members}
     table = Table(members, rule, standings={**grown, me: grown[me]._replace(is_of_age=False)})
