@@ -10,12 +10,14 @@ answer is dropped with its connection, as browsers do. Every size has a bound, a
 
 import re
 from enum import Enum, auto
+from io import BytesIO
 
 HEAD_BYTES_MAX = 256 * 1024
 FIELD_BYTES_MAX = 64 * 1024
 CHUNK_LINE_BYTES_MAX = 4 * 1024
 TRAILER_BYTES_MAX = 16 * 1024
 PIECES_MAX = 256
+PIECES_BYTES_MAX = 1024 * 1024
 INTERIM_MAX = 32
 """Answers before the answer; one or two are usual."""
 
@@ -61,7 +63,7 @@ class AnswerReader:
         self.is_reusable = False
         """Whether the connection may carry another exchange, once this one is done."""
         self._pieces: list[bytes] = []
-        self._bulk = bytearray()
+        self._bulk = BytesIO()
         self._buffer = bytearray()
         self._left = 0
         self._interim = 0
@@ -78,13 +80,14 @@ class AnswerReader:
     def body(self, bytes_max: int | None = None) -> bytes:
         """What came of it so far; it is given once, and not kept."""
         pieces, self._pieces = self._pieces, []
-        bulk, self._bulk = self._bulk, bytearray()
-        if len(pieces) == 1 and not bulk:
+        bulk, self._bulk = self._bulk, BytesIO()
+        if len(pieces) == 1 and not bulk.tell():
             return pieces[0][:bytes_max]
-        if bytes_max is None or self.body_bytes <= bytes_max:
-            return b"".join((bulk, *pieces))
-        bulk += b"".join(pieces)
-        return bytes(memoryview(bulk)[:bytes_max])
+        if bulk.tell():
+            bulk.write(b"".join(pieces))
+            bulk.truncate(bytes_max)
+            return bulk.getvalue()  # the bytes themselves: another copy of a large body would not be much to bear
+        return b"".join(pieces)[:bytes_max]
 
     def receive(self, data: bytes) -> None:
         """Raises BadAnswerError; what was read before stays."""
@@ -143,8 +146,9 @@ class AnswerReader:
     def _keep(self, data: bytes) -> None:
         self._pieces.append(data)
         self.body_bytes += len(data)
-        if len(self._pieces) > PIECES_MAX:  # a body of tiny chunks would take many times its size
-            self._bulk += b"".join(self._pieces)
+        # A body of tiny chunks would take many times its size, and large pieces twice theirs while they are joined.
+        if len(self._pieces) > PIECES_MAX or self.body_bytes - self._bulk.tell() > PIECES_BYTES_MAX:
+            self._bulk.write(b"".join(self._pieces))
             self._pieces.clear()
 
     # -- the head

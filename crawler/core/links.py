@@ -19,6 +19,7 @@ import turbohtml
 from crawler.core.link import Link, LinkKind
 from crawler.core.references import css_references, srcset_references
 from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
+from crawler.core.trees import fit_for_tree
 from crawler.core.urls import STANDARD, UrlRules
 
 LINKS_MAX = 20_000
@@ -177,10 +178,10 @@ def html_links(
 
 def _readable(body: bytes) -> bytes:
     """As much of the page as a tree is made of."""
-    if len(body) <= CROWDED_BYTES_MAX:
-        return body
-    pieces = sum(body.count(mark) for mark in (b"<", b" ", b"\n", b"\t", b"/", b"\0"))
-    return body[: CROWDED_BYTES_MAX if pieces > CROWDED_FROM else PARSED_BYTES_MAX]
+    if len(body) > CROWDED_BYTES_MAX:
+        pieces = sum(body.count(mark) for mark in (b"<", b" ", b"\n", b"\t", b"/", b"\0"))
+        body = body[: CROWDED_BYTES_MAX if pieces > CROWDED_FROM else PARSED_BYTES_MAX]
+    return fit_for_tree(body)
 
 
 def _add_anchor(element: turbohtml.Element, href: str, collected: "_Collector") -> None:

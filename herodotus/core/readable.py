@@ -3,6 +3,7 @@
 import turbohtml
 
 from crawler.core.capture import MediaType, decoded
+from crawler.core.trees import fit_for_tree
 
 READ_BYTES_MAX = 4 * 2**20
 """Of a decoded body. Later bytes are not read."""
@@ -32,7 +33,7 @@ def _is_text(body: bytes, charset: str | None) -> bool:
 
 
 def _of_html(body: bytes, charset: str | None) -> str:
-    document = _parsed(body, charset)
+    document = _parsed(fit_for_tree(body), charset)
     title = document.select_one("title")
     heading = "" if title is None else f"{title.text}\n"
     return heading + document.to_text()

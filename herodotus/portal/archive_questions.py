@@ -213,7 +213,7 @@ def _choose(
             if capture is not None:
                 time_s = capture.time_s
         is_before = time_s == near.before_s
-        is_large = capture is not None and len(capture.body) > LARGE_BYTES
+        is_large = capture is not None and capture.body_bytes > LARGE_BYTES
         return Chosen(
             url=url,
             time_s=time_s,

@@ -297,7 +297,7 @@ _KNOWN = frozenset(int(one) for one in HTTPStatus)
 
 
 def is_quick(capture: StoredCapture) -> bool:
-    return len(capture.body) <= INLINE_BYTES_MAX and b"ncoding" not in capture.head
+    return capture.body_bytes <= INLINE_BYTES_MAX and b"ncoding" not in capture.head
 
 
 def links_of(chosen: Chosen, origin: str, *, is_gate: bool = False) -> str:

@@ -132,7 +132,7 @@ class Reader:
             url=capture.url,
             status=capture.status,
             mime=capture.media_type,
-            size=len(capture.body),
+            size=capture.body_bytes,
             is_revisit=capture.is_revisit,
             visits=0 if visits is None else visits.count,
             last_seen_s=max(time_of(key), 0 if visits is None else visits.last_s),
@@ -291,7 +291,7 @@ class Reader:
     ) -> Original | None:
         """A capture with this payload in the bucket that stays; with a body given, every byte of it is compared."""
         for capture in self._bodies(bucket, digest):
-            is_same = capture.id.digest == digest and len(capture.body) == size
+            is_same = capture.id.digest == digest and capture.body_bytes == size
             if is_same and capture.id not in leaving and (body is None or capture.body == body):
                 return capture.as_original()
         return None

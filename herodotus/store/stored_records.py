@@ -212,7 +212,7 @@ class StoredCapture:
             url=self.url,
             time_s=self.time_s,
             digest=self.id.digest,
-            size=len(self.body),
+            size=self.body_bytes,
             record_id=self.record.record_id,
         )
 

@@ -1,0 +1,62 @@
+"""Pages that make a tree of many times their size are cut before there is one; others are not."""
+
+import pytest
+import turbohtml
+
+from crawler.core.links import html_links
+from crawler.core.trees import PLAIN_PAGE_BYTES, fit_for_tree
+
+ELEMENTS_MAX = 600_000
+"""In a tree of `TREE_BYTES_MAX`."""
+
+
+def opened(count: int, attributes: str = "") -> bytes:
+    return b"".join(b"<b id=%d %s>" % (n, attributes.encode()) for n in range(count))
+
+
+ATTRIBUTES = " ".join(f"a{n}" for n in range(200))
+BOMBS = {
+    "left open": b"<div>" + opened(500) + b"</div>" + b"<div>x</div>" * 10_000,
+    "in paragraphs": b"<p>" + opened(500) + b"<p>x" * 20_000,
+    "with attributes": b"<p>" + opened(100, ATTRIBUTES) + b"<p>x" * 5_000,
+    "closed in a comment": b"<p>" + opened(500) + b"<!--" + b"</b>" * 500 + b"--><p>" + b"<p>x" * 20_000,
+    "closed in an object": b"<p>" + opened(500) + b"<object>" + b"</b>" * 500 + b"</object>" + b"<p>x" * 20_000,
+    "closed before": b"</b>" * 500 + b"<p>" + opened(500) + b"<p>x" * 20_000,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_page_that_opens_its_formatting_again_and_again_makes_no_large_tree(name: str) -> None:
+    fit = fit_for_tree(BOMBS[name])
+    assert len(fit) < len(BOMBS[name])
+    assert len(turbohtml.parse(fit, positions=False).select("*")) < ELEMENTS_MAX
+    assert html_links(BOMBS[name], "http://a.example/").over_limit == 1
+
+
+@pytest.mark.parametrize("charset", ["utf-16-le", "utf-16-be"])
+def test_the_same_in_two_bytes_a_letter(charset: str) -> None:
+    body = b"\xff\xfe" if charset == "utf-16-le" else b"\xfe\xff"
+    body += BOMBS["left open"].decode().encode(charset)
+    assert len(turbohtml.parse(fit_for_tree(body), positions=False).select("*")) < ELEMENTS_MAX
+
+
+@pytest.mark.parametrize("tag", ["body", "HTML"])
+def test_attributes_that_many_tags_hand_to_the_first_are_bounded(tag: str) -> None:
+    many = b"".join(b"<%s a%d=1>" % (tag.encode(), n) for n in range(100_000))
+    assert len(fit_for_tree(many)) < len(many) / 4
+    large = b"<%s %s>" % (tag.encode(), b" ".join(b"a%d" % n for n in range(100_000)))
+    assert len(fit_for_tree(large * 2 + b"x")) < 2 * len(large)  # each would be compared with each
+
+
+PAGES = {
+    "closed": b"".join(b"<p><font size=%d>words</font> and <b>more</b></p>" % n for n in range(4_000)),
+    "icons": b"".join(b"<td><i class='icon-%d x'></i><a href=/%d>x</a></td>" % (n % 300, n) for n in range(4_000)),
+    "alike": b"<p><b><i><font color=red>words" * 5_000,
+    "small": b"<p>" + opened(40) + b"<p>x" * 400,
+    "text": b"a" * (2 * PLAIN_PAGE_BYTES),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_other_pages_are_read_whole(name: str) -> None:
+    assert fit_for_tree(PAGES[name]) == PAGES[name]
