@@ -86,7 +86,9 @@ class AnswerReader:
         if bulk.tell():
             bulk.write(b"".join(pieces))
             bulk.truncate(bytes_max)
-            return bulk.getvalue()  # the bytes themselves: another copy of a large body would not be much to bear
+            return (
+                bulk.getvalue()
+            )  # the bytes themselves: another copy of a large body would not be much to bear
         return b"".join(pieces)[:bytes_max]
 
     def receive(self, data: bytes) -> None:

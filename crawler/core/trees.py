@@ -29,10 +29,11 @@ _COPIED = re.compile(
     rb"|[tT][tT]|[eE][mM]|[cC][oO][dD][eE]|[fF][oO][nN][tT])|[bB][oO][dD][yY]|[hH][tT][mM][lL])"
     rb"(?=[\s/>])(?:[^>\"']|\"[^\"]*\"|'[^']*')*"
 )
-_FORMATTING = frozenset("b big code em font i s small strike strong tt u".split())
+_FORMATTING = frozenset(["b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"])
 _MERGED = frozenset({"body", "html"})
 _FENCES = frozenset(
-    "applet object marquee template td th caption table select svg math frameset head colgroup".split()
+    {"applet", "object", "marquee", "template", "td", "th", "caption"}
+    | {"table", "select", "svg", "math", "frameset", "head", "colgroup"}
 )
 """Within them an end tag may end nothing outside."""
 

@@ -24,7 +24,7 @@ from herodotus.core.index_rows import capture_key
 from herodotus.core.reconciliation import member_of
 from herodotus.core.signatures import signer_of
 from herodotus.peers.calls import CallError
-from herodotus.store import Packed, StoreOutcome, is_within
+from herodotus.store import Lying, Packed, StoreOutcome, is_within
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +50,7 @@ COPIES_MADE = 4
 """Of a capture while it is unpacked and stored: content, block, body, and the record that is written."""
 
 
-async def receive_all(
-    parts: Parts, parcels: Sequence[bytes | bytearray], sender: PeerKey
-) -> list[tuple[int, bytes]]:
+async def receive_all(parts: Parts, parcels: Sequence[Lying], sender: PeerKey) -> list[tuple[int, bytes]]:
     """As `receive` for each, in order. Raises StoreRefusedError when the disk refused one of them."""
     results: dict[int, tuple[int, bytes]] = {}
     refusals: list[StoreRefusedError] = []
@@ -72,7 +70,7 @@ async def receive_all(
     return [results[number] for number in range(len(parcels))]
 
 
-async def receive(parts: Parts, data: bytes | bytearray, sender: PeerKey) -> tuple[int, bytes]:
+async def receive(parts: Parts, data: Lying, sender: PeerKey) -> tuple[int, bytes]:
     """What became of it, and which member it was (empty when that cannot be said). Durable when it returns.
 
     Raises StoreRefusedError when the disk cannot take it: then nothing of it is to blame.
@@ -85,7 +83,7 @@ async def receive(parts: Parts, data: bytes | bytearray, sender: PeerKey) -> tup
                 deposit, packed = await parts.opened().check(data)
                 return await _take_in(parts, deposit, sender, packed)
         async with parts.unpacked.held(sender, COPIES_MADE * most):
-            deposit = await parts.opened().unpack(bytes(data), most)
+            deposit = await parts.opened().unpack(data, most)
             return await _take_in(parts, deposit, sender)
     except MalformedRecordError:
         parts.counts.refused += 1
@@ -205,9 +203,9 @@ async def fetch(parts: Parts, source: PeerKey, members: Sequence[bytes]) -> set[
         with anyio.fail_after(DEADLINE_S):
             async with (
                 parts.calls().stream(contact, wire.TAKE, wire.encode_list(members)) as pieces,
-                aclosing(wire.read_frames(pieces, parts.fetching_large)) as frames,
+                aclosing(wire.read_frames(pieces, parts.fetching_large, parts.opened())) as frames,
             ):
-                parcels: list[bytes | bytearray] = []
+                parcels: list[Lying] = []
                 async for frame in frames:
                     await parts.download.spend(len(frame.data))
                     if _is_parcel(parts, source, frame, asked):
@@ -236,7 +234,7 @@ def _is_parcel(parts: Parts, source: PeerKey, frame: wire.CopyFrame, asked: set[
 
 
 async def _take(
-    parts: Parts, source: PeerKey, parcels: list[bytes | bytearray], asked: set[bytes], settled: set[bytes]
+    parts: Parts, source: PeerKey, parcels: list[Lying], asked: set[bytes], settled: set[bytes]
 ) -> None:
     for outcome, member in await receive_all(parts, parcels, source):
         if member and member not in asked:

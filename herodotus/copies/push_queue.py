@@ -388,15 +388,15 @@ class Pusher:
         size = count = 0
         for key in left:
             parcel = await holdings.parcel(key, self._parts.sign)
-            frames = b"" if parcel is None else b"".join(wire.frames_of(wire.PARCEL, parcel.data))
-            if size and size + len(frames) > wire.PUT_BYTES_MAX:
+            length = 0 if parcel is None else wire.framed_length(len(parcel.data))
+            if size and size + length > wire.PUT_BYTES_MAX:
                 break
             count += 1
-            if len(frames) > wire.PUT_BYTES_MAX:
+            if length > wire.PUT_BYTES_MAX:
                 await self._call_for(contact, key)
-            elif frames:
-                batch.append((key, frames))
-                size += len(frames)
+            elif parcel is not None:
+                batch.append((key, b"".join(wire.frames_of(wire.PARCEL, parcel.data))))
+                size += length
             if size >= PUT_BYTES:
                 break
         return batch, count

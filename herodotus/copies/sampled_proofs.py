@@ -14,6 +14,7 @@ from dht.core.limits import Buckets, Rate
 from herodotus.copies import wire
 from herodotus.copies.shared_state import Parts
 from herodotus.core import reconciliation
+from herodotus.core.captures import LargeBody
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.holder_states import Outcome
 from herodotus.core.copies.sampling import SampledProof, commitment, draws, seed_of, set_digest
@@ -49,7 +50,7 @@ async def sample(parts: Parts, peer: PeerKey, scope: Scope, seed: bytes) -> Samp
     own = SampledProof(seed, prover=me, asker=peer)
     theirs = SampledProof(seed, prover=peer, asker=me)
 
-    def take(number: int, digest: bytes, payload: bytes) -> None:
+    def take(number: int, digest: bytes, payload: bytes | LargeBody) -> None:
         own.add(number, digest, payload)
         theirs.add(number, digest, payload)
 

@@ -18,10 +18,10 @@ from herodotus.core.copies.ledger import PROMISE_KEPT_S, PROMISE_USED_WITHIN_S
 from herodotus.core.copies.symbols import Symbols, encode_cells
 from herodotus.core.errors import ArchiveError, MalformedError, MalformedRecordError
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
-from herodotus.core.ports import Workers
+from herodotus.core.ports import Lane, Workers
 from herodotus.core.reconciliation import Scope, member_of
 from herodotus.peers.calls import RefusedError, Services
-from herodotus.store import Held, Holdings
+from herodotus.store import Held, Holdings, OnDisk
 
 CELLS_AT_ONCE = 2
 """Peers who are sent cells at a time; each costs memory for all members of what it asked about."""
@@ -32,6 +32,7 @@ PUT_PATIENCE_S = 60.0
 LISTED_AT_ONCE = 4_096
 SMALL_BYTES = 256 << 10
 """Of a parcel that is sent without booking: 50 MB for all connections."""
+SENDING = Lane("large copies that are sent", 2)
 _CELLS_FIRST, _CELLS_SHARE = 16, 8
 
 
@@ -202,11 +203,23 @@ class CopyServices:
                 if parcel is not None:
                     is_here = True
                     async with self._held(sender, len(parcel.data)):
-                        for frame in wire.frames_of(wire.PARCEL, parcel.data):
+                        async for frame in self._frames(parcel.data):
                             yield frame
         if not is_here:
             for frame in wire.frames_of(wire.MISSING, member):
                 yield frame
+
+    async def _frames(self, data: bytes | OnDisk) -> AsyncGenerator[bytes]:
+        frames = wire.frames_of(wire.PARCEL, data)
+        if not isinstance(data, OnDisk):
+            for frame in frames:
+                yield frame
+            return
+        try:
+            while frame := await self._parts.workers.work(lambda: next(frames, b""), SENDING):
+                yield frame
+        except FileNotFoundError as error:  # sealing moved it; its taker asks again
+            raise RefusedError("busy", retry_after_s=60.0) from error
 
     @asynccontextmanager
     async def _held(self, taker: PeerKey, size: int) -> AsyncIterator[None]:

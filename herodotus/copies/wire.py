@@ -8,7 +8,7 @@ MalformedError.
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from itertools import pairwise
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -31,7 +31,7 @@ from herodotus.core.reconciliation import (
 )
 from herodotus.core.signatures import VERSIONS_MAX, Proof
 from herodotus.peers.calls import encode, reader
-from herodotus.store import MEMBER_BYTES_MAX
+from herodotus.store import MEMBER_BYTES_MAX, Lying, OnDisk, Spool
 
 ROOT, TOPS, CELLS, MEMBERS = "copies/1/root", "copies/1/tops", "copies/1/cells", "copies/1/members"
 LACKS, PUT, COME, TAKE, POLL = (
@@ -321,16 +321,21 @@ def decode_sampled_proof(data: bytes) -> bytes:
 
 class CopyFrame(NamedTuple):
     kind: bytes
-    data: bytes | bytearray
+    data: Lying
 
 
-def frames_of(kind: bytes, data: bytes) -> Iterator[bytes]:
+def frames_of(kind: bytes, data: bytes | OnDisk) -> Iterator[bytes]:
     """A large parcel in parts, the last of which says what it is."""
     at = 0
     while len(data) - at > FRAME_BYTES_MAX:
         yield _frame(PART, data[at : at + FRAME_BYTES_MAX])
         at += FRAME_BYTES_MAX
-    yield _frame(kind, data[at:] if at else data)
+    yield _frame(kind, data[at:])
+
+
+def framed_length(length: int) -> int:
+    """Of a parcel of that length in its frames."""
+    return length + _FRAME_HEAD * max(1, -(-length // FRAME_BYTES_MAX))
 
 
 def _frame(kind: bytes, data: bytes) -> bytes:
@@ -344,6 +349,8 @@ class Frames:
         self._rest = bytearray()
         self._parts = bytearray()
         """It grows where it is: a list of parts would be held beside what they are put together to."""
+        self._given = 0
+        """Bytes of the present parcel that were given away before it was whole."""
 
     @property
     def held_bytes(self) -> int:
@@ -360,7 +367,7 @@ class Frames:
                 return
             content = bytes(self._rest[_FRAME_HEAD:end])
             del self._rest[:end]
-            if len(self._parts) + length > MEMBER_BYTES_MAX:
+            if self._given + len(self._parts) + length > MEMBER_BYTES_MAX:
                 raise MalformedError("a parcel larger than any capture")
             if kind == PART:
                 self._parts += content
@@ -369,10 +376,17 @@ class Frames:
             if self._parts:
                 self._parts += content
                 whole, self._parts = self._parts, bytearray()
+            self._given = 0
             yield CopyFrame(kind=kind, data=whole)
 
+    def give(self) -> bytearray:
+        """What is held of the present parcel, which the caller keeps."""
+        parts, self._parts = self._parts, bytearray()
+        self._given += len(parts)
+        return parts
+
     def end(self) -> None:
-        if self._rest or self._parts:
+        if self._rest or self._parts or self._given:
             raise MalformedError("a frame is cut off")
 
 
@@ -383,20 +397,39 @@ def split_frames(data: bytes) -> list[CopyFrame]:
     return found
 
 
+class Spooling(Protocol):
+    """Where large parcels wait."""
+
+    def spool(self) -> Spool: ...
+
+    async def append(self, spool: Spool, data: bytes | bytearray) -> None: ...
+
+
 async def read_frames(
-    pieces: AsyncIterator[bytes], large: AbstractAsyncContextManager[object] | None = None
+    pieces: AsyncIterator[bytes],
+    large: AbstractAsyncContextManager[object] | None = None,
+    spooling: Spooling | None = None,
 ) -> AsyncGenerator[CopyFrame]:
     """To be closed by the caller. Parcels above `LARGE_BYTES` are put together within `large`, which is left when the
-    next frame is asked for."""
+    next frame is asked for; on the disk, if there is one."""
     frames = Frames()
     async with AsyncExitStack() as held:
         is_held = False
+        spool: Spool | None = None
         async for piece in pieces:
             for frame in frames.feed(piece):
-                yield frame
+                if spool is not None and spooling is not None:
+                    await spooling.append(spool, bytes(frame.data[:]))
+                    yield CopyFrame(frame.kind, spool)
+                    spool = None
+                else:
+                    yield frame
                 await held.aclose()
                 is_held = False
             if large is not None and not is_held and frames.held_bytes > LARGE_BYTES:
                 await held.enter_async_context(large)
                 is_held = True
+            if spooling is not None and frames.held_bytes > (LARGE_BYTES if spool is None else PIECE_BYTES):
+                spool = spool or spooling.spool()
+                await spooling.append(spool, frames.give())
     frames.end()

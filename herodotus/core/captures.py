@@ -8,7 +8,7 @@ Where on the ring does a URL lie? Everything kept about a URL is sorted and foun
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple, cast
@@ -86,6 +86,36 @@ class Original(NamedTuple):
     digest: bytes
     size: int
     record_id: str
+
+
+class LargeBody:
+    """A body that is not held: it passes by whenever somebody asks for it."""
+
+    def __init__(self, size: int, pieces: Callable[[], Iterator[bytes]]) -> None:
+        self._size = size
+        self.pieces = pieces
+
+    def __len__(self) -> int:
+        return self._size
+
+    def stretch(self, start: int, end: int) -> bytes:
+        return b"".join(stretch_of(self.pieces(), start, end - start))
+
+
+def stretch_of(content: Iterable[bytes], start: int, size: int) -> Iterator[bytes]:
+    """Of what comes in pieces, so many bytes from there on."""
+    for piece in content:
+        skipped = min(start, len(piece))
+        taken = piece[skipped : skipped + size]
+        start, size = start - skipped, size - len(taken)
+        if taken:
+            yield taken
+        if not size:
+            return
+
+
+def pieces_of(body: bytes | LargeBody) -> Iterable[bytes]:
+    return body.pieces() if isinstance(body, LargeBody) else (body,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from herodotus.core.captures import Deposit
+from herodotus.core.captures import Deposit, LargeBody, pieces_of
 
 SIGNATURE = "Herodotus-Signature"
 _VERSION = "1"
@@ -168,8 +168,9 @@ class Proof(msgspec.Struct, kw_only=True, frozen=True, array_like=True):
     proof: Annotated[bytes, msgspec.Meta(min_length=PROOF_BYTES, max_length=PROOF_BYTES)]
 
 
-def prove(question: bytes, digest: bytes, body: bytes) -> bytes:
+def prove(question: bytes, digest: bytes, body: bytes | LargeBody) -> bytes:
     """`question` is the asker's nonce, and whose answer to whom it is."""
     proof = hashlib.sha256(b"herodotus/poll/2" + question + digest)
-    proof.update(body)  # not put together: it may be large
+    for piece in pieces_of(body):  # not put together: it may be large
+        proof.update(piece)
     return proof.digest()[:PROOF_BYTES]

@@ -31,6 +31,7 @@ from herodotus.store.performer import export_to, history_as_json, perform
 from herodotus.store.reader import Version
 from herodotus.store.settings import ArchiveSettings, archive_settings
 from herodotus.store.slices import LocalStorage, add_slice, archive_at
+from herodotus.store.spools import Lying, OnDisk, Spool
 from herodotus.store.store import Acknowledge, DiskStore, Page, Stored, open_store
 from herodotus.store.stored_records import StoredCapture, capture_of_file
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
@@ -55,6 +56,8 @@ __all__ = [
     "HostPlace",
     "HostStream",
     "LocalStorage",
+    "Lying",
+    "OnDisk",
     "OnStored",
     "Packed",
     "Page",
@@ -63,6 +66,7 @@ __all__ = [
     "Query",
     "Sign",
     "Span",
+    "Spool",
     "Store",
     "StoreOutcome",
     "StoreWorld",

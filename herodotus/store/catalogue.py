@@ -17,13 +17,14 @@ from herodotus.core.index_rows import (
 )
 from herodotus.store.engine import Archive
 from herodotus.store.faces import Around, ContainerFacts
+from herodotus.store.member_cache import MemberCache
 from herodotus.store.members import scan_members
 from herodotus.store.reader import (
     HISTORY_MAX,
     ShownReader,
     Version,
 )
-from herodotus.store.stored_records import MemberCache, StoredCapture
+from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
 from herodotus.store.survey import (
     ArchiveSurvey,

@@ -140,9 +140,7 @@ def _readable(reader: Reader, id_: CaptureId) -> StoredCapture | None:
     return capture
 
 
-def _rewritten(
-    reader: Reader, id_: CaptureId, kind: RowKind, members: tuple[bytes | memoryview, ...]
-) -> NewCapture:
+def _rewritten(reader: Reader, id_: CaptureId, kind: RowKind, members: tuple[bytes, ...]) -> NewCapture:
     """It moves, but did not arrive now: streams must meet it once."""
     entry = reader.find(id_)
     return NewCapture(id=id_, kind=kind, members=members, arrival=None if entry is None else entry.arrival)

@@ -63,6 +63,7 @@ from herodotus.store.log import (
 from herodotus.store.manifest import LostFiles, Manifest
 from herodotus.store.quarantine import Quarantine
 from herodotus.store.settings import ArchiveSettings
+from herodotus.store.spools import Lying, Spools
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +132,7 @@ class Archive:
         self.now = now
         self.log = IngestLog(files, self.settings.software, random_bytes)
         self.manifest = Manifest(files, self.log, state)
+        self.spools = Spools(lambda: files.disk(files.present[0]))
         self.lost_files = LostFiles(files, state)
         self.uncut: set[int] = set()
         """Logs of which nothing is left to continue: another one is begun."""
@@ -217,7 +219,7 @@ class Archive:
             logger.error("index failed error=%s", error.reason)  # noqa: TRY400 - RocksDB's words say it all
             raise StoreRefusedError(self.refusal) from error
 
-    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes | memoryview]) -> None:
+    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[Lying]) -> None:
         start = self.log.write(buffers)
         self.log.flush()
         self.log.note_durable(sum(isinstance(item, NewCapture) for item in items))
@@ -372,7 +374,7 @@ class Archive:
                 batch.delete(payload_key(key, id_.digest, kind))
 
     def _apply_committed(
-        self, items: Sequence[Item], notes: list[Item], buffers: list[bytes | memoryview], start: int
+        self, items: Sequence[Item], notes: list[Item], buffers: list[Lying], start: int
     ) -> None:
         applying = Applying()
         number, offset, at = self.log.number, start, 0

@@ -12,13 +12,14 @@ from enum import Enum
 from typing import Protocol
 
 from herodotus.core.bundles import Visit
-from herodotus.core.captures import CaptureId, Deposit, Mode
+from herodotus.core.captures import CaptureId, Deposit, LargeBody, Mode
 from herodotus.core.copies.possession import Room
 from herodotus.core.removals import Removals, Subject
 from herodotus.core.signatures import Proof
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.large_parcels import Packed
 from herodotus.store.reader import Version
+from herodotus.store.spools import Lying, OnDisk, Spool
 from herodotus.store.store import STREAM_PAGE, Acknowledge, Page, Stored
 from herodotus.store.stored_records import StoredCapture
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
@@ -28,9 +29,9 @@ Stretch = tuple[bytes, bytes | None]
 """Positions from the first on, to before the second; None is the end of the circle. It does not wrap."""
 Sign = Callable[[Deposit], Deposit]
 """Gives the very same deposit where somebody vouches for it already."""
-TakePayload = Callable[[bytes, bytes], None]
+TakePayload = Callable[[bytes, bytes | LargeBody], None]
 """Takes a capture's SHA-256 and its payload, in the thread that reads it."""
-TakeDraw = Callable[[int, bytes, bytes], None]
+TakeDraw = Callable[[int, bytes, bytes | LargeBody], None]
 """The same with the number of the place that it was drawn from."""
 OnStored = Callable[[Sequence[CaptureId]], None]
 """Called with captures that have just become durable, in the thread that committed them: it must be quick."""
@@ -41,7 +42,7 @@ class Parcel:
     """A capture as it travels (`herodotus.store.holdings`)."""
 
     id: CaptureId
-    data: bytes
+    data: bytes | OnDisk
 
 
 class Held(Enum):
@@ -188,11 +189,19 @@ class Holdings(Protocol):
         """Read the captures in this order, each checked against its SHA-256; the keys of those that cannot be."""
         ...
 
-    async def unpack(self, parcel: bytes, bytes_max: int) -> Deposit:
+    async def unpack(self, parcel: Lying, bytes_max: int) -> Deposit:
         """MalformedRecordError at anything that does not fit, and where all of it is more than `bytes_max`."""
         ...
 
-    async def check(self, parcel: bytes | bytearray) -> tuple[Deposit, Packed]:
+    def spool(self) -> Spool:
+        """Where a large parcel waits while it comes in."""
+        ...
+
+    async def append(self, spool: Spool, data: bytes | bytearray) -> None:
+        """StoreRefusedError when the disk cannot take it."""
+        ...
+
+    async def check(self, parcel: Lying) -> tuple[Deposit, Packed]:
         """As `unpack`, piece by piece: the deposit has no body."""
         ...
 

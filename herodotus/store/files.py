@@ -33,6 +33,7 @@ from herodotus.store.members import (
     decode_member,
     dictionary_bytes_at_start,
 )
+from herodotus.store.spools import OnDisk
 
 OPEN_FILES_MAX = 256
 DICTIONARIES_MAX = 64  # of 110 kB each, and as much again prepared
@@ -164,6 +165,10 @@ class Files:
                 self.path(place.file), place.offset, "the file ends before the record does"
             )
         return data
+
+    def lying(self, place: FilePlace) -> OnDisk:
+        """The same, to be read in slices. Its file may go meanwhile, which is then a FileNotFoundError."""
+        return OnDisk(lambda at, length: self.read_at(place.file, place.offset + at, length), place.length)
 
     def read_at(self, number: int, offset: int, length: int) -> bytes:
         disk, opened = self._acquire(number)

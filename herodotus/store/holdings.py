@@ -43,13 +43,15 @@ from herodotus.store.deletion import move_bodies
 from herodotus.store.engine import Archive
 from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, TakeDraw, Taken, TakePayload
 from herodotus.store.index import IndexBatch
-from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
-from herodotus.store.large_parcels import Packed, check_large
+from herodotus.store.intake import Intake, StoreOutcome, compress_bundle, compress_to_disk
+from herodotus.store.large_parcels import Packed, bare_of, check_large
 from herodotus.store.losses import Losses, release
-from herodotus.store.members import MEMBER_BYTES_MAX, is_within, scan_members
+from herodotus.store.member_cache import LargeCapture
+from herodotus.store.members import LARGE_BYTES, MEMBER_BYTES_MAX, is_within, scan_members
 from herodotus.store.mending import came, look
 from herodotus.store.reader import Reader
 from herodotus.store.removal import covered_keys
+from herodotus.store.spools import Lying, OnDisk, Spool, put_together
 from herodotus.store.store import READING, UPKEEP, Acknowledge, DiskStore
 from herodotus.store.stored_records import PRIMARY
 
@@ -110,6 +112,10 @@ def _parcel(archive: Archive, key: bytes, value: bytes, sign: Sign) -> Parcel | 
     capture = Reader(archive).try_read(key, value)
     if capture is None:
         return None
+    if isinstance(capture, LargeCapture):
+        bare, packed = bare_of(capture)
+        members = compress_to_disk(sign(bare), None, bare.record_id, packed, archive.spools.open)
+        return Parcel(id=capture.id, data=put_together(members, archive.spools.open))
     deposit = capture.as_deposit()
     vouched = sign(deposit)
     data = lies if vouched is deposit and not capture.is_revisit else None
@@ -123,7 +129,7 @@ def keys_of(archive: Archive, member: bytes) -> list[bytes]:
     return [key[1:] for key, _ in archive.index.scan(*keys_of_member(member))]
 
 
-def _as_it_lies(archive: Archive, key: bytes) -> bytes | None:
+def _as_it_lies(archive: Archive, key: bytes) -> bytes | OnDisk | None:
     """None when it shares its place with others, or has moved since."""
     value = archive.index.get(key)
     entry = None if value is None else decode_entry(value)
@@ -131,17 +137,19 @@ def _as_it_lies(archive: Archive, key: bytes) -> bytes | None:
     if entry is None or located is None or not located.name.is_log:
         return None
     try:
+        if entry.place.length > LARGE_BYTES:
+            return archive.files.lying(entry.place)
         return archive.files.read(entry.place)
     except FileNotFoundError:
         return None
 
 
-def unpacked(data: bytes, bytes_max: int = MEMBER_BYTES_MAX) -> Deposit:
+def unpacked(data: Lying, bytes_max: int = MEMBER_BYTES_MAX) -> Deposit:
     """Raises MalformedRecordError at anything that does not fit, and where all of it is more than `bytes_max`."""
     records: list[WarcRecord] = []
     left = bytes_max
     for _, _, content in scan_members(
-        lambda at, length: data[at : at + length], 0, len(data), bytes_max=bytes_max
+        lambda at, length: bytes(data[at : at + length]), 0, len(data), bytes_max=bytes_max
     ):
         left -= len(content)
         if left < 0:
@@ -337,10 +345,16 @@ class ArchiveHoldings:
     async def payloads(self, keys: Sequence[bytes], take: TakePayload) -> list[bytes]:
         return await self._read(lambda archive: _payloads(archive, keys, take))
 
-    async def unpack(self, parcel: bytes, bytes_max: int) -> Deposit:
+    def spool(self) -> Spool:
+        return self._archive.spools.open()
+
+    async def append(self, spool: Spool, data: bytes | bytearray) -> None:
+        await self._read(lambda _archive: spool.append(data))
+
+    async def unpack(self, parcel: Lying, bytes_max: int) -> Deposit:
         return await self._read(lambda _archive: unpacked(parcel, bytes_max))
 
-    async def check(self, parcel: bytes | bytearray) -> tuple[Deposit, Packed]:
+    async def check(self, parcel: Lying) -> tuple[Deposit, Packed]:
         return await self._read(lambda _archive: check_large(parcel, MEMBER_BYTES_MAX))
 
     async def take(self, deposit: Deposit, packed: Packed | None = None) -> Taken:
@@ -407,7 +421,7 @@ def _proofs(archive: Archive, member: bytes, nonce: bytes) -> list[Proof]:
     for key, value in archive.index.scan(*keys_of_member(member[:-1] + CAPTURE)):
         capture = reader.try_read(key, value)
         if capture is not None and len(found) < VERSIONS_MAX:
-            proof = prove(nonce, capture.id.digest, capture.body)
+            proof = prove(nonce, capture.id.digest, capture.payload)
             found.append(Proof(time_s=capture.time_s, digest=capture.id.digest, proof=proof))
         del capture  # not held beside the next: each may be large
     return found
@@ -441,7 +455,7 @@ def _payloads(archive: Archive, keys: Sequence[bytes], take: TakePayload) -> lis
         if capture is None:
             missing.append(key)
         else:
-            take(capture.id.digest, capture.body)
+            take(capture.id.digest, capture.payload)
     return missing
 
 

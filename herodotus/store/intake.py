@@ -6,7 +6,7 @@ commit fails, every decision that relied on it is made again (`generation`).
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from itertools import chain
@@ -21,9 +21,10 @@ from herodotus.store.engine import Archive
 from herodotus.store.large_parcels import Packed, in_pieces
 from herodotus.store.log import NewCapture
 from herodotus.store.losses import is_newer
-from herodotus.store.members import gzip_in_parts, gzip_quickly, gzip_stored
+from herodotus.store.members import LARGE_BYTES, gzip_in_parts, gzip_quickly, gzip_stored
 from herodotus.store.quarantine import Lost, Quarantined
 from herodotus.store.reader import Reader
+from herodotus.store.spools import Lying, Spool
 
 RECENT_MAX = 65_536  # originals, some 400 bytes each
 IN_PARTS_FROM = 1024 * 1024
@@ -102,7 +103,7 @@ class Intake:
         item = NewCapture(
             id=id_,
             kind=RowKind.BODY if found is None else RowKind.REVISIT,
-            members=compress_bundle(deposit, found, record_id, packed),
+            members=compress_to_disk(deposit, found, record_id, packed, self._archive.spools.open),
             url="" if found is not None and found.url == capture.url else capture.url,
             arrival=decode_entry(known).arrival
             if known is not None
@@ -218,26 +219,48 @@ class Intake:
             self.forget()
 
 
-def compress_bundle(
-    deposit: Deposit, original: Original | None, record_id: str | None = None, packed: Packed | None = None
-) -> tuple[bytes | memoryview, ...]:
+def compress_bundle(deposit: Deposit, original: Original | None) -> tuple[bytes, ...]:
     """One gzip member to the record, as every WARC reader expects."""
-    is_stored = original is None and is_compressed(deposit.capture.mime)
+    if original is None and len(deposit.capture.body) > IN_PARTS_FROM:
+        parts, companions = _around(deposit, deposit.record_id, in_pieces(deposit.capture))
+        return (b"".join(parts), *companions)
+    return _compressed(deposit, original, deposit.record_id)
+
+
+def compress_to_disk(
+    deposit: Deposit,
+    original: Original | None,
+    record_id: str,
+    packed: Packed | None,
+    spool: Callable[[], Spool],
+) -> tuple[Lying, ...]:
+    """The same, a large one in a spool. `packed` has the body where the deposit has none."""
     if original is None and packed is None and len(deposit.capture.body) > IN_PARTS_FROM:
         packed = in_pieces(deposit.capture)
-    if original is None and packed is not None:
-        return _compressed_around(deposit, record_id or deposit.record_id, packed, is_stored=is_stored)
+    if original is not None or packed is None:
+        return _compressed(deposit, original, record_id)
+    parts, companions = _around(deposit, record_id, packed)
+    if packed.body_bytes <= LARGE_BYTES:
+        return (b"".join(parts), *companions)
+    lying = spool()
+    for part in parts:
+        lying.append(part)
+    return (lying, *companions)
+
+
+def _compressed(deposit: Deposit, original: Original | None, record_id: str) -> tuple[bytes, ...]:
     first, *companions = format_bundle(deposit, original, record_id)
+    is_stored = original is None and is_compressed(deposit.capture.mime)
     compress = gzip_stored if is_stored else gzip_quickly
     return (compress(first), *map(gzip_quickly, companions))
 
 
-def _compressed_around(
-    deposit: Deposit, record_id: str, packed: Packed, *, is_stored: bool
-) -> tuple[bytes | memoryview, ...]:
+def _around(deposit: Deposit, record_id: str, packed: Packed) -> tuple[Iterator[bytes], list[bytes]]:
+    """The member of the capture, in pieces, and those behind it."""
     before, behind, companions = format_around(deposit, record_id, packed.body_bytes, packed.block_sha1)
-    member = gzip_in_parts(chain((before,), packed.pieces(), (behind,)), is_stored=is_stored)
-    return (member, *map(gzip_quickly, companions))
+    is_stored = is_compressed(deposit.capture.mime)
+    parts = gzip_in_parts(chain((before,), packed.pieces(), (behind,)), is_stored=is_stored)
+    return parts, list(map(gzip_quickly, companions))
 
 
 def is_compressed(mime: str) -> bool:

@@ -5,16 +5,14 @@ behind the head that this archive writes. Digests must be stated and right, and 
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from isal import isal_zlib
-
 from crawler.core.capture import Capture
 from herodotus.core.bundles import format_foreign_companion
-from herodotus.core.captures import Deposit, deposit_of_record, end_of_http_head
+from herodotus.core.captures import Deposit, deposit_of_record, end_of_http_head, stretch_of
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import (
     BLOCK_BYTES_MAX,
@@ -27,10 +25,10 @@ from herodotus.core.warc import (
     split_head,
     split_records,
 )
-from herodotus.store.members import GZIP_MAGIC, GZIP_WBITS, CutOffError, GzipError
+from herodotus.store.member_cache import LargeCapture
+from herodotus.store.members import GZIP_MAGIC, PassingMember
+from herodotus.store.spools import PIECE_BYTES, Lying, OnDisk
 
-PIECE_BYTES = 1 << 20
-_READ_BYTES = 64 * 1024
 _HEADS_BYTES_MAX = HEAD_BYTES_MAX + PIECE_BYTES
 """Of the record and of the answer in it: the crawler takes a quarter of that."""
 _COMPANIONS_MAX = 256
@@ -59,16 +57,32 @@ def in_pieces(capture: Capture) -> Packed:
     return Packed(len(view), block.digest(), pieces)
 
 
-def check_large(data: bytes | bytearray, bytes_max: int) -> tuple[Deposit, Packed]:
+def bare_of(capture: LargeCapture) -> tuple[Deposit, Packed]:
+    """Without its body, and that."""
+    content, sha256 = (capture.head, b""), capture.id.digest
+    deposit = deposit_of_record(
+        capture.record, capture.url, capture.companions, content=content, sha256=sha256
+    )
+    payload = capture.payload
+    passed = replace(deposit.capture, sha1=capture.payload_sha1)
+    return (
+        replace(deposit, capture=passed, passed_bytes=len(payload)),
+        Packed(len(payload), capture.block_sha1, payload.pieces),
+    )
+
+
+def check_large(data: Lying, bytes_max: int) -> tuple[Deposit, Packed]:
     """The capture without its body, and its bytes. Raises MalformedRecordError at anything that does not fit."""
-    whole = memoryview(data)
-    member = _Member(whole, 0, bytes_max)
+    whole = data if isinstance(data, OnDisk) else memoryview(data)
+    if bytes(whole[: len(GZIP_MAGIC)]) != GZIP_MAGIC:
+        raise MalformedRecordError("no gzip member")
+    member = PassingMember(whole, 0, bytes_max)
     record, head, start, body = _capture_in(member)
     end = member.end
     held = member.size
     companions: list[WarcRecord] = []
     while end < len(whole):
-        member = _Member(whole, end, 2 * COMPANIONS_BYTES_MAX)
+        member = PassingMember(whole, end, 2 * COMPANIONS_BYTES_MAX)
         held += _take_companion(member, companions)
         end = member.end
     if held > bytes_max or len(whole) > held + held // 64 + _PADDING_BYTES:
@@ -79,21 +93,12 @@ def check_large(data: bytes | bytearray, bytes_max: int) -> tuple[Deposit, Packe
     deposit = replace(bare, capture=capture, passed_bytes=body.size)
 
     def pieces() -> Iterator[bytes]:
-        return _piece_of(_Member(whole, 0, bytes_max), start, body.size)
+        return stretch_of(PassingMember(whole, 0, bytes_max), start, body.size)
 
     return deposit, Packed(body.size, body.block.digest(), pieces)
 
 
-def _piece_of(content: Iterable[bytes], start: int, size: int) -> Iterator[bytes]:
-    for piece in content:
-        skipped = min(start, len(piece))
-        taken = piece[skipped : skipped + size]
-        start, size = start - skipped, size - len(taken)
-        if taken:
-            yield taken
-
-
-def _capture_in(member: "_Member") -> tuple[WarcRecord, bytes, int, "_Digests"]:
+def _capture_in(member: PassingMember) -> tuple[WarcRecord, bytes, int, "_Digests"]:
     """The record without its block, the head of HTTP in it, where the body starts, and what it was."""
     begun = bytearray()
     for piece in member:
@@ -126,7 +131,7 @@ def _capture_in(member: "_Member") -> tuple[WarcRecord, bytes, int, "_Digests"]:
     return record, head, split, body
 
 
-def _take_companion(member: "_Member", companions: list[WarcRecord]) -> int:
+def _take_companion(member: PassingMember, companions: list[WarcRecord]) -> int:
     content = b"".join(member)
     records = split_records(content)
     if len(records) != 1 or len(companions) >= _COMPANIONS_MAX:
@@ -161,38 +166,3 @@ class _Digests:
             name, _, value = (record.get(field) or "").partition(":")
             if name.lower() != algorithm or decode_digest(value, len(digest)) != digest:
                 raise MalformedRecordError(f"{field} is missing, or not that of the bytes")
-
-
-class _Member:
-    """Content of the gzip member at a place, in pieces; `end` and `size` are of what was read."""
-
-    def __init__(self, data: memoryview, at: int, bytes_max: int) -> None:
-        if bytes(data[at : at + len(GZIP_MAGIC)]) != GZIP_MAGIC:
-            raise MalformedRecordError("no gzip member")
-        self._data, self.end, self._left = data, at, bytes_max
-        self.size = 0
-        self._pieces = self._read()
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._pieces
-
-    def _read(self) -> Iterator[bytes]:
-        inflate = isal_zlib.decompressobj(GZIP_WBITS)
-        rest: bytes | memoryview = b""
-        try:
-            while not inflate.eof:
-                if not rest:
-                    rest = self._data[self.end : self.end + _READ_BYTES]
-                    self.end += len(rest)
-                    if not rest:
-                        raise CutOffError("the gzip member is cut off")
-                piece = inflate.decompress(rest, PIECE_BYTES)
-                rest = inflate.unconsumed_tail
-                self.size += len(piece)
-                if self.size > self._left:
-                    raise MalformedRecordError(f"the parcel holds more than {self._left} bytes")
-                if piece:
-                    yield piece
-        except GzipError as error:
-            raise MalformedRecordError(f"broken gzip member: {error}") from error
-        self.end -= len(inflate.unused_data)

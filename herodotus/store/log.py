@@ -31,6 +31,7 @@ from herodotus.core.warc import Fields, derive_record_id, format_date, format_re
 from herodotus.store.disk import Disk, exists, is_folder, sync_folder, write_all, write_file
 from herodotus.store.files import Files
 from herodotus.store.members import gzip_member
+from herodotus.store.spools import Lying, OnDisk
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ def _create(disk: Disk, name: FileName, info: bytes) -> tuple[int, int]:
         raise
 
 
-def marked(members: Iterable[bytes | memoryview], mark: bytes) -> bytes:
+def marked(members: Iterable[bytes | bytearray | memoryview], mark: bytes) -> bytes:
     """The time in a gzip header has no use here, so it can carry the mark of our own members."""
     # As long as before: where each record will lie was computed from the members as they came.
     assert len(mark) == MARK_BYTES
@@ -168,16 +169,16 @@ class TailFile:
             self._disk, self._fd, self._is_dirty = None, -1, False
 
 
-def _pieces(members: Sequence[bytes | memoryview], mark: bytes) -> Iterator[bytes]:
+def _pieces(members: Sequence[Lying], mark: bytes) -> Iterator[bytes]:
     """All of it in one, as a rule; a large member in parts, so that nothing as large is made of it."""
-    small: list[bytes | memoryview] = []
+    small: list[bytes | bytearray | memoryview] = []
     for member in members:
         if len(member) <= WRITTEN_BYTES_MAX:
-            small.append(member)
+            small.append(member[:] if isinstance(member, OnDisk) else member)
             continue
         yield marked(small, mark)
         small.clear()
-        view = memoryview(member)
+        view = member if isinstance(member, OnDisk) else memoryview(member)
         yield marked([view[:WRITTEN_BYTES_MAX]], mark)
         for at in range(WRITTEN_BYTES_MAX, len(view), WRITTEN_BYTES_MAX):
             yield bytes(view[at : at + WRITTEN_BYTES_MAX])
@@ -257,7 +258,7 @@ class IngestLog:
         self._mark = self._files.read_at(number, 0, 8)[4:].ljust(MARK_BYTES, b"\0")
         self._disk, self._fd, self.number, self.tail = disk, fd, number, tail
 
-    def write(self, buffers: Sequence[bytes | memoryview]) -> int:
+    def write(self, buffers: Sequence[Lying]) -> int:
         """Where the bytes begin. A full disk refuses them and leaves the log as it was."""
         assert self._disk is not None
         start = at = self.tail
@@ -311,7 +312,7 @@ class NewCapture(NamedTuple):
 
     id: CaptureId
     kind: RowKind
-    members: tuple[bytes | memoryview, ...]
+    members: tuple[Lying, ...]
     url: str = ""
     """For the list of addresses; empty when it stands there already."""
     arrival: int | None = None
@@ -355,9 +356,9 @@ def _payload_of(item: NewCapture) -> tuple[int, bytes]:
     return bucket_of(item.id.key), item.id.digest
 
 
-def lay_out(items: Sequence[Item]) -> tuple[list[Item], list[bytes | memoryview]]:
+def lay_out(items: Sequence[Item]) -> tuple[list[Item], list[Lying]]:
     """Captures in order, then the visits of all items together, then the tombstones."""
-    buffers: list[bytes | memoryview] = [
+    buffers: list[Lying] = [
         member for item in items if isinstance(item, NewCapture) for member in item.members
     ]
     notes: list[Item] = []

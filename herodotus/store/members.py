@@ -17,11 +17,14 @@ from isal import igzip_lib, isal_zlib
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.layout import Compression
 from herodotus.core.warc import BLOCK_BYTES_MAX, COMPANIONS_BYTES_MAX
+from herodotus.store.spools import PIECE_BYTES, Lying, OnDisk
 
 GZIP_MAGIC, ZSTD_MAGIC = Compression.GZIP.magic, Compression.ZSTD.magic
 MEMBER_BYTES_MAX = (
     BLOCK_BYTES_MAX + 2 * COMPANIONS_BYTES_MAX
 )  # a capture with all that belongs to it, and heads
+LARGE_BYTES = 8 << 20
+"""A member that holds more is not decoded as a whole."""
 DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"
 DICTIONARY_BYTES_MAX = 4 * 1024 * 1024
 _SAMPLES_MIN = 100  # fewer, and the dictionary costs more than it saves
@@ -29,12 +32,18 @@ ZSTD_LEVEL = 3  # above 6 costs 4 to 40 times the time for 1 to 6 percent
 GZIP_WBITS = 31
 _SMALL_BYTES = 1_024
 GzipError = cast("type[Exception]", igzip_lib.IsalError)  # its stub calls the class an instance
+_READ_BYTES = 64 * 1024
+_FRAME_HEAD_BYTES = 18
 _WINDOW_BYTES = 32 * 1024  # a member of a page has about 3 kB
 _PIECE_BYTES = 4 * 1024 * 1024
 _TRIED_BYTES = 1024 * 1024
 _WINDOW_BYTES_MAX = 128 * 1024 * 1024  # what `zstd -d` accepts without being asked
 
 _per_thread = local()  # zstandard's objects must not be shared between threads
+
+
+class MemberTooLargeError(MalformedRecordError):
+    """It holds more than its reader takes at once."""
 
 
 class CutOffError(MalformedRecordError):
@@ -57,14 +66,12 @@ def gzip_stored(data: bytes) -> bytes:
     return deflate.compress(data) + deflate.flush()
 
 
-def gzip_in_parts(parts: Iterable[bytes], *, is_stored: bool) -> memoryview:
+def gzip_in_parts(parts: Iterable[bytes], *, is_stored: bool) -> Iterator[bytes]:
     """As the two above, of a record that is too large to be put together."""
     deflate = zlib.compressobj(0, zlib.DEFLATED, GZIP_WBITS) if is_stored else _isal_deflate()
-    found = bytearray()
     for part in parts:
-        found += deflate.compress(part)
-    found += deflate.flush()
-    return memoryview(found)
+        yield deflate.compress(part)
+    yield deflate.flush()
 
 
 def _isal_deflate() -> Any:
@@ -125,10 +132,11 @@ class Dictionary:
     def decompressor(self) -> zstandard.ZstdDecompressor:
         found: zstandard.ZstdDecompressor | None = getattr(self._of_thread, "decompressor", None)
         if found is None:
-            found = self._of_thread.decompressor = zstandard.ZstdDecompressor(
-                dict_data=self._data, max_window_size=_WINDOW_BYTES_MAX
-            )
+            found = self._of_thread.decompressor = self.new_decompressor()
         return found
+
+    def new_decompressor(self) -> zstandard.ZstdDecompressor:
+        return zstandard.ZstdDecompressor(dict_data=self._data, max_window_size=_WINDOW_BYTES_MAX)
 
 
 def dictionary_bytes_at_start(read_at: Callable[[int, int], bytes]) -> bytes | None:
@@ -181,12 +189,12 @@ def first_bytes(data: bytes, count: int, dictionary: Dictionary | None = None) -
         return b""
 
 
-def is_within(data: bytes | bytearray, bytes_max: int) -> bool:
+def is_within(lying: Lying, bytes_max: int) -> bool:
     """Whether the gzip members that `data` is made of hold no more than that; read only so far. What is broken is left
     to its reader."""
-    if len(data) > bytes_max + bytes_max // 64 + 64 * 1024:
+    if len(lying) > bytes_max + bytes_max // 64 + 64 * 1024:
         return False  # only what does not pack is as long
-    rest: bytes | bytearray = data
+    rest: bytes | bytearray | memoryview = lying[:] if isinstance(lying, OnDisk) else lying
     left = bytes_max
     try:
         while rest and left >= 0:
@@ -245,7 +253,7 @@ def _decode_gzip(data: bytes, bytes_max: int) -> tuple[bytes, int]:
     except GzipError as error:
         raise MalformedRecordError(f"broken gzip member: {error}") from error
     if len(content) > bytes_max:
-        raise MalformedRecordError(f"the member holds more than {bytes_max} bytes")
+        raise MemberTooLargeError(f"the member holds more than {bytes_max} bytes")
     if not inflate.eof:
         raise CutOffError("the gzip member is cut off")
     return content, len(data) - len(inflate.unused_data)
@@ -256,7 +264,7 @@ def _decode_zstd(data: bytes, bytes_max: int, dictionary: Dictionary | None) -> 
         whole = _zstd_decompressor() if dictionary is None else dictionary.decompressor()
         size = zstandard.frame_content_size(data)
         if size > bytes_max:
-            raise MalformedRecordError(f"the member holds more than {bytes_max} bytes")
+            raise MemberTooLargeError(f"the member holds more than {bytes_max} bytes")
         decompressor = whole.decompressobj()
         content = decompressor.decompress(data) if size >= 0 else _decode_unsized(whole, data, bytes_max)
     except zstandard.ZstdError as error:
@@ -281,8 +289,78 @@ def _decode_unsized(decompressor: zstandard.ZstdDecompressor, data: bytes, bytes
     with decompressor.stream_reader(data, read_across_frames=False) as reader:
         content: bytes = reader.read(bytes_max + 1)
     if len(content) > bytes_max:
-        raise MalformedRecordError(f"the member holds more than {bytes_max} bytes")
+        raise MemberTooLargeError(f"the member holds more than {bytes_max} bytes")
     return content
+
+
+class PassingMember:
+    """The content of the member at a place, in pieces; `end` and `size` are of what was read. The pieces come once."""
+
+    def __init__(
+        self, data: Lying, at: int, bytes_max: int = MEMBER_BYTES_MAX, dictionary: Dictionary | None = None
+    ) -> None:
+        self._data, self.end, self._left = data, at, bytes_max
+        self.size = 0
+        magic = bytes(data[at : at + len(ZSTD_MAGIC)])
+        self._pieces = self._bounded(self._zstd(dictionary) if magic == ZSTD_MAGIC else self._gzip())
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces
+
+    def _bounded(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self.size += len(piece)
+            if self.size > self._left:
+                raise MemberTooLargeError(f"the member holds more than {self._left} bytes")
+            if piece:
+                yield piece
+
+    def read(self, size: int) -> bytes:
+        """Of the compressed bytes, what comes next."""
+        data = bytes(self._data[self.end : self.end + min(size, _READ_BYTES)])
+        self.end += len(data)
+        return data
+
+    def _gzip(self) -> Iterator[bytes]:
+        inflate = isal_zlib.decompressobj(GZIP_WBITS)
+        rest = b""
+        try:
+            while not inflate.eof:
+                rest = rest or self.read(_READ_BYTES)
+                if not rest:
+                    raise CutOffError("the gzip member is cut off")
+                yield inflate.decompress(rest, PIECE_BYTES)
+                rest = inflate.unconsumed_tail
+        except GzipError as error:
+            raise MalformedRecordError(f"broken gzip member: {error}") from error
+        self.end -= len(inflate.unused_data)
+
+    def _zstd(self, dictionary: Dictionary | None) -> Iterator[bytes]:
+        """One frame, which states its size: ours do."""
+        size = zstandard.frame_content_size(bytes(self._data[self.end : self.end + _FRAME_HEAD_BYTES]))
+        # Not the thread's own, which others use between two pieces.
+        whole = (
+            zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX)
+            if dictionary is None
+            else dictionary.new_decompressor()
+        )
+        try:
+            with whole.stream_reader(cast("IO[bytes]", self), read_across_frames=False) as reader:
+                while piece := reader.read(PIECE_BYTES):
+                    yield piece
+        except zstandard.ZstdError as error:
+            raise MalformedRecordError(f"broken zstd frame: {error}") from error
+        if size >= 0 and self.size != size:
+            raise CutOffError("the zstd frame is cut off")
+
+
+def zstd_frame_in_pieces(content: Iterable[bytes], size: int, level: int = ZSTD_LEVEL) -> Iterator[bytes]:
+    """As `zstd_frame`, of content of that size."""
+    compressor = zstandard.ZstdCompressor(level=level, write_checksum=True, write_content_size=True)
+    compress = compressor.compressobj(size=size)
+    for piece in content:
+        yield compress.compress(piece)
+    yield compress.flush()
 
 
 def zstd_frame_length(data: bytes) -> int:

@@ -40,7 +40,8 @@ from herodotus.core.index_rows import (
 from herodotus.core.removals import Removals
 from herodotus.core.warc import TIME_MAX_S
 from herodotus.store.engine import Archive
-from herodotus.store.stored_records import MemberCache, StoredCapture
+from herodotus.store.member_cache import MemberCache
+from herodotus.store.stored_records import StoredCapture
 
 MOVES_MAX = 5  # sealing and compaction take longer than a read, so one is enough; five is certain
 _VARIANT = slice(1 + KEY_BYTES + 4, 1 + KEY_BYTES + 4 + 3)
@@ -251,15 +252,15 @@ class Reader:
 
     def _complete(self, capture: StoredCapture) -> StoredCapture:
         if capture.is_revisit:
-            capture.body = self._body_of_original(capture)
-        elif self._archive.digest_of(capture.body) != capture.id.digest:
+            capture.borrow(self._original_of(capture))
+        elif capture.payload_digest(self._archive.digest_of) != capture.id.digest:
             raise DamagedRecordError(capture.url, 0, "the payload does not match its digest")
         return capture
 
-    def _body_of_original(self, revisit: StoredCapture) -> bytes:
+    def _original_of(self, revisit: StoredCapture) -> StoredCapture:
         for original in self._possible_originals(revisit):
-            if self._archive.digest_of(original.body) == revisit.id.digest:
-                return original.body
+            if original.payload_digest(self._archive.digest_of) == revisit.id.digest:
+                return original
         raise DamagedRecordError(revisit.url, 0, "the original of this revisit is not here")
 
     def _possible_originals(self, revisit: StoredCapture) -> Iterator[StoredCapture]:

@@ -96,7 +96,7 @@ def salvaged(
         capture = StoredCapture(content, place, archive.files, (record, following), rest)
         if capture_key(capture.id) != key or capture.kind is not entry.kind:
             return None
-        if entry.kind is RowKind.BODY and archive.digest_of(capture.body) != capture.id.digest:
+        if entry.kind is RowKind.BODY and capture.payload_digest(archive.digest_of) != capture.id.digest:
             return None
         # Up to the first that another capture may own: the head between them may be what rotted.
         own, *beside = whole_parts(capture)

@@ -40,6 +40,7 @@ from herodotus.store.index import IndexBatch
 from herodotus.store.intake import is_compressed
 from herodotus.store.journal import is_decided, settle_journals, write_journal
 from herodotus.store.losses import Losses, settle
+from herodotus.store.member_cache import MemberCache
 from herodotus.store.members import Dictionary, check_members
 from herodotus.store.missing_files import settle_manifest
 from herodotus.store.notes import SortedNotes
@@ -53,7 +54,7 @@ from herodotus.store.segments import (
     Row,
     SegmentWriter,
 )
-from herodotus.store.stored_records import MemberCache, StoredCapture
+from herodotus.store.stored_records import StoredCapture
 
 DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each that it frees
 INDEX_BATCH = 5_000

@@ -6,8 +6,7 @@ request beside the response, stay bytes.
 """
 
 import re
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from itertools import pairwise
@@ -18,6 +17,7 @@ from herodotus.core.bundles import is_note
 from herodotus.core.captures import (
     CaptureId,
     Deposit,
+    LargeBody,
     Original,
     RecordType,
     capture_of_record,
@@ -32,13 +32,17 @@ from herodotus.core.doors import DOOR, passage_of
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import FilePlace, RowKind
 from herodotus.core.signatures import SIGNATURE, WINDOW, voucher_in, window_of_field
-from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, check_block, parse_date, split_record
+from herodotus.core.warc import (
+    PAYLOAD_SHA256,
+    WarcRecord,
+    check_block,
+    parse_date,
+    split_record,
+)
 from herodotus.store.files import Files
 from herodotus.store.members import decode_member, is_within
 
 PRIMARY = frozenset(kind.value for kind in RecordType)
-READ_AHEAD_BYTES = 256 * 1024  # a stream's neighbours in one call to the disk
-READ_AHEAD_FILES = 4  # segments of one bucket alternate in ring order
 OURS = re.compile(
     rb"WARC/1\.1\r\nWARC-Type: response\r\nWARC-Record-ID: [^\r\n]+\r\n"
     rb"WARC-Date: ([-0-9]{10}T[:0-9]{8}Z)\r\nWARC-Target-URI: ([^\s<]\S*)\r\n"
@@ -70,6 +74,7 @@ class StoredCapture:
         "_files",
         "_head",
         "_http",
+        "_lender",
         "_record",
         "_rest",
         "_split",
@@ -100,6 +105,7 @@ class StoredCapture:
         self._record: WarcRecord | None = None
         self._head: bytes | None = None
         self._body: bytes | None = None
+        self._lender: StoredCapture | None = None
         if isinstance(parsed, tuple):
             self._take_record(*parsed)
             return
@@ -134,18 +140,39 @@ class StoredCapture:
 
     @property
     def body(self) -> bytes:
+        if self._lender is not None:
+            return self._lender.body
         if self._body is None:
             self._body = self._content[self._split : self.following - 4]
         return self._body
 
-    @body.setter
-    def body(self, body: bytes) -> None:
-        self._body = body
-
     @property
     def body_bytes(self) -> int:
         """Its length, without a copy of it."""
+        if self._lender is not None:
+            return self._lender.body_bytes
         return self.following - 4 - self._split if self._body is None else len(self._body)
+
+    @property
+    def payload(self) -> bytes | LargeBody:
+        """The body, which is not held where it is large."""
+        return self.body if self._lender is None else self._lender.payload
+
+    @property
+    def is_passing(self) -> bool:
+        """Its body is not held."""
+        return self._lender is not None
+
+    def borrow(self, original: "StoredCapture") -> None:
+        """A revisit has its body from there."""
+        if original.is_passing:
+            self._lender = original
+        else:
+            self._body = original.body
+
+    def payload_digest(self, digest_of: Callable[[bytes], bytes]) -> bytes:
+        """SHA-256 of its own body."""
+        return digest_of(self.body)
 
     @property
     def time_s(self) -> int:
@@ -255,7 +282,12 @@ class StoredCapture:
     @property
     def in_member(self) -> list[bytes]:
         """The records beside it that share its member. MalformedRecordError where one is broken."""
-        return companions_in(self._content, self.following)
+        return companions_in(*self._beside)
+
+    @property
+    def _beside(self) -> tuple[bytes, int]:
+        """What follows its own record in its member, and where in it."""
+        return self._content, self.following
 
     @property
     def rest(self) -> bytes:
@@ -263,7 +295,7 @@ class StoredCapture:
         return self._rest
 
     def _parse_companions(self) -> Iterator[WarcRecord]:
-        for content, start in ((self._content, self.following), *((more, 0) for more in self._members())):
+        for content, start in (self._beside, *((more, 0) for more in self._members())):
             for at in _ends_of_companions(content, start)[:-1]:
                 record, _ = split_record(content, at)
                 check_block(record)
@@ -330,52 +362,9 @@ def companions_in(content: bytes, at: int = 0) -> list[bytes]:
     return [content[start:end] for start, end in pairwise(_ends_of_companions(content, at))]
 
 
-def _checked(content: bytes, at: int) -> tuple[WarcRecord, int]:
+def checked_record(content: bytes, at: int) -> tuple[WarcRecord, int]:
     record, following = split_record(content, at)
     # Of others the payload is checked, and the codec's checksum covers the head.
     if record.kind == "revisit" or record.get(PAYLOAD_SHA256) is None:
         check_block(record)
     return record, following
-
-
-class MemberCache:
-    """Members by their places. Neighbours share one, so the last is kept; a stream reads ahead."""
-
-    def __init__(self, files: Files, *, reads_ahead: bool = False) -> None:
-        self._files = files
-        self._at: tuple[int, int] | None = None
-        self._content, self._rest = b"", b""
-        self._ahead: OrderedDict[int, tuple[int, bytes]] | None = OrderedDict() if reads_ahead else None
-
-    def capture(self, place: FilePlace) -> StoredCapture:
-        """As it was written, not compared with the digest yet. DamagedRecordError when it is not whole,
-        FileNotFoundError when the file is not here (any more)."""
-        at = (place.file, place.offset)
-        try:
-            if at != self._at:
-                self._at = None
-                self._content, self._rest = b"", b""  # not held beside the next, which may be as large
-                data = self._bytes_at(place)
-                self._content, length = decode_member(data, dictionary=self._files.dictionary(place.file))
-                self._rest = data[length:]
-                self._at = at
-            parsed = OURS.match(self._content, place.skip) or _checked(self._content, place.skip)
-            return StoredCapture(self._content, place, self._files, parsed, self._rest)
-        except MalformedRecordError as error:
-            path = self._files.path(place.file)
-            raise DamagedRecordError(path, place.offset, error.reason) from error
-
-    def _bytes_at(self, place: FilePlace) -> bytes:
-        if self._ahead is None or place.length > READ_AHEAD_BYTES:
-            return self._files.read(place)
-        start, data = self._ahead.get(place.file, (0, b""))
-        at = place.offset - start
-        if not 0 <= at <= len(data) - place.length:
-            data, at = self._files.read_at(place.file, place.offset, READ_AHEAD_BYTES), 0
-            self._ahead[place.file] = (place.offset, data)
-            self._ahead.move_to_end(place.file)
-            if len(self._ahead) > READ_AHEAD_FILES:
-                self._ahead.popitem(last=False)
-            if len(data) < place.length:
-                return self._files.read(place)  # which raises with the reason
-        return data[at : at + place.length]

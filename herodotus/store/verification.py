@@ -218,7 +218,7 @@ def check_payload(capture: StoredCapture, digest_of: Callable[[bytes], bytes]) -
     """Its own digests, which agree with the block's unless one was forged."""
     if capture.is_revisit:
         return
-    if digest_of(capture.body) != capture.id.digest:
+    if capture.payload_digest(digest_of) != capture.id.digest:
         raise MalformedRecordError("the payload does not match its SHA-256")
     name, _, value = (capture.sha1 or "").partition(":")
     stated = decode_digest(value, 20) if name == "sha1" else None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from herodotus.core.captures import CaptureId, Deposit
+from herodotus.core.captures import CaptureId, Deposit, LargeBody
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import TOMBSTONE, capture_key, decode_entry
 from herodotus.core.reconciliation import member_of
@@ -117,7 +117,7 @@ async def test_what_is_drawn_is_read_with_all_its_contents_and_what_is_not_there
     ((low, high, count),) = await holdings.tallies(*ALL)
     assert count == 1  # URLs on a day
     assert low[:2] == first.key[:2]
-    taken: list[tuple[int, bytes, bytes]] = []
+    taken: list[tuple[int, bytes, bytes | LargeBody]] = []
     drawn = await holdings.draw(
         [(low, high, 0), (low, high, 1)],
         lambda number, digest, payload: taken.append((number, digest, payload)),
@@ -136,7 +136,7 @@ async def test_payloads_are_read_in_order_and_the_missing_named(opened: Opened) 
     store, holdings = opened
     deposit, nowhere = page(URL, NOW_S, b"body"), page(f"{URL}nowhere", NOW_S)
     await store.store(deposit)
-    taken: list[tuple[bytes, bytes]] = []
+    taken: list[tuple[bytes, bytes | LargeBody]] = []
     keys = [key_of(nowhere.id), key_of(deposit.id)]
     missing = await holdings.payloads(keys, lambda digest, payload: taken.append((digest, payload)))
     assert missing == keys[:1]

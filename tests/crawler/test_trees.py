@@ -20,7 +20,12 @@ BOMBS = {
     "in paragraphs": b"<p>" + opened(500) + b"<p>x" * 20_000,
     "with attributes": b"<p>" + opened(100, ATTRIBUTES) + b"<p>x" * 5_000,
     "closed in a comment": b"<p>" + opened(500) + b"<!--" + b"</b>" * 500 + b"--><p>" + b"<p>x" * 20_000,
-    "closed in an object": b"<p>" + opened(500) + b"<object>" + b"</b>" * 500 + b"</object>" + b"<p>x" * 20_000,
+    "closed in an object": b"<p>"
+    + opened(500)
+    + b"<object>"
+    + b"</b>" * 500
+    + b"</object>"
+    + b"<p>x" * 20_000,
     "closed before": b"</b>" * 500 + b"<p>" + opened(500) + b"<p>x" * 20_000,
 }
 
@@ -50,7 +55,9 @@ def test_attributes_that_many_tags_hand_to_the_first_are_bounded(tag: str) -> No
 
 PAGES = {
     "closed": b"".join(b"<p><font size=%d>words</font> and <b>more</b></p>" % n for n in range(4_000)),
-    "icons": b"".join(b"<td><i class='icon-%d x'></i><a href=/%d>x</a></td>" % (n % 300, n) for n in range(4_000)),
+    "icons": b"".join(
+        b"<td><i class='icon-%d x'></i><a href=/%d>x</a></td>" % (n % 300, n) for n in range(4_000)
+    ),
     "alike": b"<p><b><i><font color=red>words" * 5_000,
     "small": b"<p>" + opened(40) + b"<p>x" * 400,
     "text": b"a" * (2 * PLAIN_PAGE_BYTES),

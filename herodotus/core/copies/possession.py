@@ -16,6 +16,7 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from herodotus.core.captures import LargeBody, pieces_of
 from herodotus.core.copies import PeerKey
 
 _INNER, _OUTER = b"herodotus/full-proof/1", b"herodotus/proof/1"
@@ -34,10 +35,11 @@ class FullProof:
     def __init__(self, nonce: bytes) -> None:
         self._hash = hashlib.sha256(_INNER + nonce)
 
-    def add(self, digest: bytes, payload: bytes) -> None:
+    def add(self, digest: bytes, payload: bytes | LargeBody) -> None:
         """The digest has a fixed length and binds the payload's, so two lists of captures are never one text."""
         self._hash.update(digest)
-        self._hash.update(payload)
+        for piece in pieces_of(payload):
+            self._hash.update(piece)
 
     def by(self, prover: PeerKey, asker: PeerKey) -> bytes:
         return hashlib.sha256(_OUTER + prover + asker + self._hash.digest()).digest()

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from herodotus.core.captures import LargeBody, pieces_of
 from herodotus.core.copies import PeerKey
 
 DRAWS: Final = 100
@@ -60,15 +61,16 @@ def draws(seed: bytes, counts: Sequence[int]) -> list[Draw]:
     return list(dict.fromkeys(found))
 
 
-def pieces(seed: bytes, number: int, payload: bytes) -> Iterator[bytes]:
+def pieces(seed: bytes, number: int, payload: bytes | LargeBody) -> Iterator[bytes]:
     """What is hashed of a payload of a draw."""
     if len(payload) <= WHOLE_BYTES_MAX:
-        yield payload
+        yield from pieces_of(payload)
         return
     for piece in range(PIECES):
         places = len(payload) - PIECE_BYTES + 1
         start = int.from_bytes(_hash(seed, b"piece", number * PIECES + piece)[:16], "big") % places
-        yield payload[start : start + PIECE_BYTES]
+        end = start + PIECE_BYTES
+        yield payload.stretch(start, end) if isinstance(payload, LargeBody) else payload[start:end]
 
 
 def _hash(seed: bytes, kind: bytes, number: int) -> bytes:
@@ -82,7 +84,7 @@ class SampledProof:
         self._seed = seed
         self._hash = hashlib.sha256(b"herodotus/sampled-proof/1" + seed + prover + asker)
 
-    def add(self, number: int, digest: bytes, payload: bytes) -> None:
+    def add(self, number: int, digest: bytes, payload: bytes | LargeBody) -> None:
         """A content of a draw, the earliest first."""
         self._hash.update(digest)
         for piece in pieces(self._seed, number, payload):

@@ -176,7 +176,7 @@ async def test_a_large_capture_comes_in_whole_and_goes_on_as_it_came() -> None:
     (key,) = await holdings.keys_of([member])
     held = await holdings.parcel(key, lambda deposit: deposit)
     assert held is not None
-    assert contents(held.data) == contents(sent)
+    assert contents(held.data[:]) == contents(sent)
     read = await store.newest("http://example.org/1", NOW_S)
     assert read is not None
     assert (len(read.body), read.body[-2:], len(read.companions)) == (3 * LIGHT_BYTES_MAX + 1, b"\x001", 1)

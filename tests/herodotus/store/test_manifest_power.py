@@ -13,6 +13,7 @@ from herodotus.core.manifest import TailRow, decode_slots
 from herodotus.store.engine import Archive
 from herodotus.store.log import TAIL_PATH, Item
 from herodotus.store.manifest import Manifest
+from herodotus.store.spools import Lying
 from herodotus.store.verification import verify
 from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.memory_store import MemoryIndex
@@ -32,7 +33,7 @@ UPKEEP = (sealing, compacting)
 class RowFirst(Archive):
     """The mutant whose row leads the log."""
 
-    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes | memoryview]) -> None:
+    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[Lying]) -> None:
         start = self.log.write(buffers)
         self.log.note_durable(len(items))
         self.log.flush()

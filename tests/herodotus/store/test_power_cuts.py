@@ -7,20 +7,21 @@ import pytest
 from herodotus.store import deletion
 from herodotus.store.engine import Archive
 from herodotus.store.log import Item
+from herodotus.store.spools import Lying
 from tests.herodotus.store.power import Workload, compacting, cuts, sealing
 
 
 class Unflushed(Archive):
     """The mutant that forgets the flush."""
 
-    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes | memoryview]) -> None:
+    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[Lying]) -> None:
         self._apply_committed(items, notes, buffers, self.log.write(buffers))
 
 
 class Hasty(Archive):
     """The mutant that lets readers see what is not durable yet."""
 
-    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes | memoryview]) -> None:
+    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[Lying]) -> None:
         self._apply_committed(items, notes, buffers, self.log.write(buffers))
         self.log.flush()
 

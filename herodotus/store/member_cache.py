@@ -1,0 +1,166 @@
+"""How is a member read: as a whole, or, where it is large, in pieces that pass by?
+
+Members by their places. Neighbours share one, so the last is kept; a stream reads ahead.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from io import BytesIO
+from itertools import chain
+
+from herodotus.core.captures import HTTP_HEAD_BYTES_MAX, LargeBody, end_of_http_head, stretch_of
+from herodotus.core.errors import DamagedRecordError, MalformedRecordError
+from herodotus.core.index_rows import FilePlace
+from herodotus.core.warc import HEAD_BYTES_MAX, WarcRecord, split_head
+from herodotus.store.files import Files
+from herodotus.store.members import LARGE_BYTES, MemberTooLargeError, PassingMember, decode_member
+from herodotus.store.stored_records import OURS, PRIMARY, StoredCapture, checked_record
+
+READ_AHEAD_BYTES = 256 * 1024  # a stream's neighbours in one call to the disk
+READ_AHEAD_FILES = 4  # segments of one bucket alternate in ring order
+_HEADS_BYTES_MAX = HEAD_BYTES_MAX + HTTP_HEAD_BYTES_MAX
+
+
+class LargeCapture(StoredCapture):
+    """One whose body is not held. It was compared with its digest as it passed by, and passes by whenever it is asked
+    for; `body` puts it together."""
+
+    __slots__ = ("_data", "_sha256", "_tail", "block_sha1", "payload_sha1")
+
+    def __init__(self, place: FilePlace, files: Files) -> None:
+        """MalformedRecordError when it is not whole, or is none of ours."""
+        self._data = files.lying(place)
+        member = PassingMember(self._data, 0, dictionary=files.dictionary(place.file))
+        start_bytes = bytearray()
+        for piece in member:
+            start_bytes += piece
+            if len(start_bytes) >= _HEADS_BYTES_MAX:
+                break
+        begun = bytes(start_bytes)
+        fields, start, length = split_head(begun)
+        record = WarcRecord(fields=fields, block=b"")
+        content_type = (record.get("Content-Type") or "").lower()
+        is_http = record.kind == "response" and content_type.startswith("application/http")
+        end = min(len(begun), start + length)
+        self._split = end_of_http_head(begun, start, end) if is_http else start
+        if place.skip or record.kind not in PRIMARY or record.kind == "revisit" or self._split >= end:
+            raise MalformedRecordError("a large record that no peer writes")
+        super().__init__(begun[: self._split], place, files, (record, start + length + 4))
+        self._start, self._head, self._body = start, None, None
+        sha256, sha1 = hashlib.sha256(), hashlib.sha1(usedforsecurity=False)
+        block = hashlib.sha1(self.head, usedforsecurity=False)
+        left, tail = length - (self._split - start), bytearray()
+        for piece in chain((begun[self._split :],), member):
+            own = piece[:left]
+            for digest in (sha256, sha1, block):
+                digest.update(own)
+            tail += piece[len(own) :]
+            left -= len(own)
+        if left or not tail.startswith(b"\r\n\r\n"):
+            raise MalformedRecordError("the block is shorter or longer than announced")
+        self._sha256, self._tail = sha256.digest(), bytes(tail[4:])
+        self.block_sha1, self.payload_sha1 = block.digest(), sha1.digest()
+        self._rest = self._data[member.end :]
+
+    @property
+    def is_passing(self) -> bool:
+        return True
+
+    @property
+    def body(self) -> bytes:
+        whole = BytesIO()
+        for piece in self._pieces():
+            whole.write(piece)
+        return whole.getvalue()
+
+    @property
+    def payload(self) -> LargeBody:
+        return LargeBody(self.body_bytes, self._pieces)
+
+    def payload_digest(self, digest_of: Callable[[bytes], bytes]) -> bytes:
+        del digest_of
+        return self._sha256
+
+    @property
+    def own(self) -> bytes:
+        return b"".join(self.own_pieces())
+
+    def own_pieces(self) -> Iterator[bytes]:
+        return self._stretch(0, self.following)
+
+    @property
+    def _beside(self) -> tuple[bytes, int]:
+        return self._tail, 0
+
+    def _pieces(self) -> Iterator[bytes]:
+        return self._stretch(self._split, self.body_bytes)
+
+    def _stretch(self, start: int, size: int) -> Iterator[bytes]:
+        member = PassingMember(self._data, 0, dictionary=self._files.dictionary(self.place.file))
+        try:
+            yield from stretch_of(member, start, size)
+        except FileNotFoundError as error:
+            raise self._damaged(MalformedRecordError("its file was replaced meanwhile")) from error
+        except MalformedRecordError as error:
+            raise self._damaged(error) from error
+
+
+class MemberCache:
+    """Members by their places. Neighbours share one, so the last is kept; a stream reads ahead."""
+
+    def __init__(self, files: Files, *, reads_ahead: bool = False) -> None:
+        self._files = files
+        self._at: tuple[int, int] | None = None
+        self._content, self._rest = b"", b""
+        self._ahead: OrderedDict[int, tuple[int, bytes]] | None = OrderedDict() if reads_ahead else None
+
+    def capture(self, place: FilePlace) -> StoredCapture:
+        """As it was written, not compared with the digest yet. DamagedRecordError when it is not whole,
+        FileNotFoundError when the file is not here (any more)."""
+        at = (place.file, place.offset)
+        try:
+            if at != self._at:
+                self._at = None
+                self._content, self._rest = b"", b""  # not held beside the next, which may be as large
+                if place.length > LARGE_BYTES:
+                    return self._large(place)
+                data = self._bytes_at(place)
+                try:
+                    self._content, length = decode_member(
+                        data, LARGE_BYTES, self._files.dictionary(place.file)
+                    )
+                except MemberTooLargeError:
+                    return self._large(place)
+                self._rest = data[length:]
+                self._at = at
+            parsed = OURS.match(self._content, place.skip) or checked_record(self._content, place.skip)
+            return StoredCapture(self._content, place, self._files, parsed, self._rest)
+        except MalformedRecordError as error:
+            path = self._files.path(place.file)
+            raise DamagedRecordError(path, place.offset, error.reason) from error
+
+    def _large(self, place: FilePlace) -> StoredCapture:
+        with suppress(MalformedRecordError):
+            return LargeCapture(place, self._files)
+        # Damaged, or of another form than ours: the general way tells.
+        data = self._files.read(place)
+        content, length = decode_member(data, dictionary=self._files.dictionary(place.file))
+        parsed = OURS.match(content, place.skip) or checked_record(content, place.skip)
+        return StoredCapture(content, place, self._files, parsed, data[length:])
+
+    def _bytes_at(self, place: FilePlace) -> bytes:
+        if self._ahead is None or place.length > READ_AHEAD_BYTES:
+            return self._files.read(place)
+        start, data = self._ahead.get(place.file, (0, b""))
+        at = place.offset - start
+        if not 0 <= at <= len(data) - place.length:
+            data, at = self._files.read_at(place.file, place.offset, READ_AHEAD_BYTES), 0
+            self._ahead[place.file] = (place.offset, data)
+            self._ahead.move_to_end(place.file)
+            if len(self._ahead) > READ_AHEAD_FILES:
+                self._ahead.popitem(last=False)
+            if len(data) < place.length:
+                return self._files.read(place)  # which raises with the reason
+        return data[at : at + place.length]
