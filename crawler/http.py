@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from io import BytesIO
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -167,7 +168,7 @@ class HttpFetcher:
         if certificate_error is not None:
             endpoint = OriginEndpoint(endpoint.host, endpoint.port, is_secure=True, is_lenient=True)
         written = self._request_head(request, target)
-        reader = AnswerReader()
+        reader = AnswerReader(BytesIO)
         place = request.place or BodyPlace(self._bodies)
         limits = Limits(
             head_timeout_s=self._settings.head_timeout_s,
@@ -238,7 +239,7 @@ class HttpFetcher:
             except ConnectionEndedError:
                 if reader.has_begun:
                     raise
-                reader = AnswerReader()
+                reader = AnswerReader(BytesIO)
                 self._unkept[endpoint] = None
             else:
                 self._keep(endpoint, kept, request.stay)

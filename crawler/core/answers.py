@@ -9,8 +9,9 @@ answer is dropped with its connection, as browsers do. Every size has a bound, a
 """
 
 import re
+from collections.abc import Callable
 from enum import Enum, auto
-from io import BytesIO
+from typing import Protocol
 
 HEAD_BYTES_MAX = 256 * 1024
 FIELD_BYTES_MAX = 64 * 1024
@@ -45,15 +46,43 @@ class _Phase(Enum):
     DONE = auto()
 
 
+class Bulk(Protocol):
+    """Bytes that grow, and are given away without another copy: that of a large body would not be little."""
+
+    def write(self, data: bytes, /) -> int: ...
+
+    def truncate(self, size: int | None, /) -> int: ...
+
+    def getvalue(self) -> bytes: ...
+
+
+class Copied:
+    """As simple as can be; a shell has a better one (`io.BytesIO`)."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def write(self, data: bytes, /) -> int:
+        self._held += data
+        return len(data)
+
+    def truncate(self, size: int | None, /) -> int:
+        del self._held[len(self._held) if size is None else size :]
+        return len(self._held)
+
+    def getvalue(self) -> bytes:
+        return bytes(self._held)
+
+
 class AnswerReader:
     """One exchange's answer. `receive` what came until `is_done`; `end` when the connection ended."""
 
     __slots__ = (
-        "_buffer", "_bulk", "_interim", "_left", "_phase", "_pieces", "body_bytes", "content_type", "head",
-        "is_reusable", "location", "status",
+        "_buffer", "_bulk", "_in_bulk", "_interim", "_left", "_new_bulk", "_phase", "_pieces", "body_bytes",
+        "content_type", "head", "is_reusable", "location", "status",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, bulk: Callable[[], Bulk] = Copied) -> None:
         self.head = b""
         """Empty until it is whole."""
         self.status = 0
@@ -63,7 +92,9 @@ class AnswerReader:
         self.is_reusable = False
         """Whether the connection may carry another exchange, once this one is done."""
         self._pieces: list[bytes] = []
-        self._bulk = BytesIO()
+        self._new_bulk = bulk
+        self._bulk: Bulk | None = None
+        self._in_bulk = 0
         self._buffer = bytearray()
         self._left = 0
         self._interim = 0
@@ -80,16 +111,12 @@ class AnswerReader:
     def body(self, bytes_max: int | None = None) -> bytes:
         """What came of it so far; it is given once, and not kept."""
         pieces, self._pieces = self._pieces, []
-        bulk, self._bulk = self._bulk, BytesIO()
-        if len(pieces) == 1 and not bulk.tell():
-            return pieces[0][:bytes_max]
-        if bulk.tell():
+        bulk, self._bulk = self._bulk, None
+        if bulk is not None:
             bulk.write(b"".join(pieces))
             bulk.truncate(bytes_max)
-            return (
-                bulk.getvalue()
-            )  # the bytes themselves: another copy of a large body would not be much to bear
-        return b"".join(pieces)[:bytes_max]
+            return bulk.getvalue()
+        return pieces[0][:bytes_max] if len(pieces) == 1 else b"".join(pieces)[:bytes_max]
 
     def receive(self, data: bytes) -> None:
         """Raises BadAnswerError; what was read before stays."""
@@ -149,7 +176,9 @@ class AnswerReader:
         self._pieces.append(data)
         self.body_bytes += len(data)
         # A body of tiny chunks would take many times its size, and large pieces twice theirs while they are joined.
-        if len(self._pieces) > PIECES_MAX or self.body_bytes - self._bulk.tell() > PIECES_BYTES_MAX:
+        if len(self._pieces) > PIECES_MAX or self.body_bytes - self._in_bulk > PIECES_BYTES_MAX:
+            self._bulk = self._bulk or self._new_bulk()
+            self._in_bulk = self.body_bytes
             self._bulk.write(b"".join(self._pieces))
             self._pieces.clear()
 

@@ -25,10 +25,10 @@ from crawler.core.urls import STANDARD, UrlRules
 LINKS_MAX = 20_000
 """Per page. Sitemaps may hold 50,000 by their standard and have a bound of their own."""
 SITEMAP_LINKS_MAX = 50_000
-PARSED_BYTES_MAX = 4 * 2**20
-"""Of a page or style: a tree takes 20 times its size, also of plain text."""
+PARSED_BYTES_MAX = 2 * 2**20
+"""Of a page or style, as search engines read them: a tree takes 20 times its size, also of plain text."""
 SITEMAP_BYTES_MAX = 16 * 2**20
-CROWDED_BYTES_MAX = 2 * 2**20
+CROWDED_BYTES_MAX = 2**20
 CROWDED_FROM = 500_000
 """Tags, NULs and what may be attributes, on a page that is larger than that: its tree takes up to 50 times its size
 and 0.1 s a megabyte, so no more of it is read.

@@ -27,7 +27,7 @@ class LargeCapture(StoredCapture):
     """One whose body is not held. It was compared with its digest as it passed by, and passes by whenever it is asked
     for; `body` puts it together."""
 
-    __slots__ = ("_data", "_sha256", "_tail", "block_sha1", "payload_sha1")
+    __slots__ = ("_data", "_sha1", "_sha256", "_tail", "block_sha1")
 
     def __init__(self, place: FilePlace, files: Files) -> None:
         """MalformedRecordError when it is not whole, or is none of ours."""
@@ -61,7 +61,7 @@ class LargeCapture(StoredCapture):
         if left or not tail.startswith(b"\r\n\r\n"):
             raise MalformedRecordError("the block is shorter or longer than announced")
         self._sha256, self._tail = sha256.digest(), bytes(tail[4:])
-        self.block_sha1, self.payload_sha1 = block.digest(), sha1.digest()
+        self.block_sha1, self._sha1 = block.digest(), sha1.digest()
         self._rest = self._data[member.end :]
 
     @property
@@ -82,6 +82,10 @@ class LargeCapture(StoredCapture):
     def payload_digest(self, digest_of: Callable[[bytes], bytes]) -> bytes:
         del digest_of
         return self._sha256
+
+    @property
+    def payload_sha1(self) -> bytes:
+        return self._sha1
 
     @property
     def own(self) -> bytes:

@@ -300,6 +300,7 @@ class PassingMember:
         self, data: Lying, at: int, bytes_max: int = MEMBER_BYTES_MAX, dictionary: Dictionary | None = None
     ) -> None:
         self._data, self.end, self._left = data, at, bytes_max
+        self._limit = len(data)
         self.size = 0
         magic = bytes(data[at : at + len(ZSTD_MAGIC)])
         self._pieces = self._bounded(self._zstd(dictionary) if magic == ZSTD_MAGIC else self._gzip())
@@ -317,7 +318,7 @@ class PassingMember:
 
     def read(self, size: int) -> bytes:
         """Of the compressed bytes, what comes next."""
-        data = bytes(self._data[self.end : self.end + min(size, _READ_BYTES)])
+        data = bytes(self._data[self.end : min(self._limit, self.end + min(size, _READ_BYTES))])
         self.end += len(data)
         return data
 
@@ -336,7 +337,8 @@ class PassingMember:
         self.end -= len(inflate.unused_data)
 
     def _zstd(self, dictionary: Dictionary | None) -> Iterator[bytes]:
-        """One frame, which states its size: ours do."""
+        # Its reader goes on to the next frame, if it is given any of it.
+        self._limit = self.end + zstd_frame_length(_from(self._data, self.end))
         size = zstandard.frame_content_size(bytes(self._data[self.end : self.end + _FRAME_HEAD_BYTES]))
         # Not the thread's own, which others use between two pieces.
         whole = (
@@ -345,13 +347,17 @@ class PassingMember:
             else dictionary.new_decompressor()
         )
         try:
-            with whole.stream_reader(cast("IO[bytes]", self), read_across_frames=False) as reader:
+            with whole.stream_reader(cast("IO[bytes]", self)) as reader:
                 while piece := reader.read(PIECE_BYTES):
                     yield piece
         except zstandard.ZstdError as error:
             raise MalformedRecordError(f"broken zstd frame: {error}") from error
         if size >= 0 and self.size != size:
             raise CutOffError("the zstd frame is cut off")
+
+
+def _from(data: Lying, at: int) -> OnDisk:
+    return OnDisk(lambda offset, length: bytes(data[at + offset : at + offset + length]), len(data) - at)
 
 
 def zstd_frame_in_pieces(content: Iterable[bytes], size: int, level: int = ZSTD_LEVEL) -> Iterator[bytes]:
@@ -363,12 +369,13 @@ def zstd_frame_in_pieces(content: Iterable[bytes], size: int, level: int = ZSTD_
     yield compress.flush()
 
 
-def zstd_frame_length(data: bytes) -> int:
+def zstd_frame_length(data: Lying) -> int:
     """The length of the frame that `data` starts with, by walking its blocks (RFC 8878, 3.1.1) without
     decoding."""
     try:
-        parameters = zstandard.get_frame_parameters(data)
-        at = zstandard.frame_header_size(data)
+        head = bytes(data[:_FRAME_HEAD_BYTES])
+        parameters = zstandard.get_frame_parameters(head)
+        at = zstandard.frame_header_size(head)
     except zstandard.ZstdError as error:
         raise MalformedRecordError(f"broken zstd frame: {error}") from error
     while True:
@@ -400,7 +407,21 @@ def scan_members(
     dictionary: Dictionary | None = None,
     bytes_max: int = MEMBER_BYTES_MAX,
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Offset, length and content of each member between two offsets; raises at the first that is not whole.
+    """Offset, length and content of each member between two offsets; raises at the first that is not whole."""
+    for at, length, content in scan_passing(read_at, start, end, dictionary, bytes_max, bytes_max):
+        assert content is not None, "none is too large to be held"
+        yield at, length, content
+
+
+def scan_passing(
+    read_at: Callable[[int, int], bytes],
+    start: int,
+    end: int,
+    dictionary: Dictionary | None = None,
+    bytes_max: int = MEMBER_BYTES_MAX,
+    held_max: int = LARGE_BYTES,
+) -> Iterator[tuple[int, int, bytes | None]]:
+    """The same; of a member that is too large to be held the content was checked by the codec, and is not given.
 
     Bytes are taken in large pieces and offered to the decoder in small windows, as a decoder copies what it
     leaves over; a window grows only for a member that does not fit. A dictionary at the start is passed over.
@@ -411,7 +432,7 @@ def scan_members(
     at = start
     while at < end:
         window = _WINDOW_BYTES
-        decoded: tuple[bytes, int] | None = None
+        decoded: tuple[bytes | None, int] | None = None
         while decoded is None:
             if at + window > piece_at + len(piece) and piece_at + len(piece) < end:
                 piece_at, piece = at, read_at(at, min(max(window, _PIECE_BYTES), end - at))
@@ -419,11 +440,28 @@ def scan_members(
                     raise MalformedRecordError("the file ends early")
             offered = piece[at - piece_at : at - piece_at + window]
             try:
-                decoded = decode_member(offered, bytes_max, dictionary)
+                decoded = decode_member(offered, held_max, dictionary)
             except CutOffError:
                 if at + len(offered) >= end or window > MEMBER_BYTES_MAX:
                     raise
                 window *= 4
+                if window > held_max < bytes_max:
+                    decoded = None, _passed(read_at, at, end, dictionary, bytes_max)
+            except MemberTooLargeError:
+                if held_max >= bytes_max:
+                    raise
+                decoded = None, _passed(read_at, at, end, dictionary, bytes_max)
         content, length = decoded
         yield at, length, content
         at += length
+
+
+def _passed(
+    read_at: Callable[[int, int], bytes], at: int, end: int, dictionary: Dictionary | None, bytes_max: int
+) -> int:
+    """The length of a member that is read piece by piece."""
+    lying = OnDisk(lambda offset, length: read_at(at + offset, length), end - at)
+    member = PassingMember(lying, 0, bytes_max, dictionary)
+    for _ in member:
+        pass
+    return member.end

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from herodotus.core.bundles import is_note
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import FilePlace
-from herodotus.core.warc import WarcRecord, check_block, sha1_of, split_record
+from herodotus.core.warc import WarcRecord, check_block, sha1_label, sha1_of, split_record
 from herodotus.store.files import Files
-from herodotus.store.members import scan_members
+from herodotus.store.member_cache import LargeCapture
+from herodotus.store.members import decode_member, scan_passing
 from herodotus.store.stored_records import OURS, PRIMARY, StoredCapture, end_of_companion
 
 
@@ -46,7 +47,17 @@ def scan_file(
     progress.whole_to = start
     read_at = read_at or partial(files.read_at, number)
     try:
-        for offset, length, content in scan_members(read_at, start, end, files.dictionary(number)):
+        for offset, length, held in scan_passing(read_at, start, end, files.dictionary(number)):
+            content = held
+            if content is None:
+                large = _large(files, FilePlace(number, offset, length, 0))
+                if large is not None:
+                    if current is not None:
+                        yield current
+                    current, progress.whole_to = large, offset + length
+                    continue
+                # None of ours: it is held as a whole.
+                content, _ = decode_member(read_at(offset, length), dictionary=files.dictionary(number))
             at = 0
             while at < len(content):
                 found, at = _look(files, content, FilePlace(number, offset, length, at), is_thorough)
@@ -64,6 +75,17 @@ def scan_file(
         raise
     if current is not None:
         yield current
+
+
+def _large(files: Files, place: FilePlace) -> LargeCapture | None:
+    """Its codec's checksum fits. None where such a record is no peer's."""
+    try:
+        capture = LargeCapture(place, files)
+    except MalformedRecordError:
+        return None
+    if capture.record.get("WARC-Block-Digest") not in (None, sha1_label(capture.block_sha1)):
+        raise MalformedRecordError("the block does not match its digest")
+    return capture
 
 
 def _look(

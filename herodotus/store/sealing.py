@@ -40,7 +40,7 @@ from herodotus.store.index import IndexBatch
 from herodotus.store.intake import is_compressed
 from herodotus.store.journal import is_decided, settle_journals, write_journal
 from herodotus.store.losses import Losses, settle
-from herodotus.store.member_cache import MemberCache
+from herodotus.store.member_cache import LargeCapture, MemberCache
 from herodotus.store.members import Dictionary, check_members
 from herodotus.store.missing_files import settle_manifest
 from herodotus.store.notes import SortedNotes
@@ -290,6 +290,8 @@ class _Merge:
             capture = self._cache.capture(entry.place)
         except DamagedRecordError as error:
             return self._without(row, error.reason, salvaged(self._archive, row.key, entry), 0)
+        if isinstance(capture, LargeCapture):
+            return Moving(row, capture, (), None)
         try:
             parts = tuple(capture.parts())
         except DamagedRecordError as error:
@@ -342,7 +344,8 @@ class _Merge:
     def _samples(self, bucket: int) -> list[bytes]:
         groups = islice(self._versions(*_bounds(bucket)), SAMPLES_MAX)
         first = (self._read(group[0], Compression.ZSTD) for group in groups)
-        return [moving.parts[0] for moving in first if moving is not None and not is_compressed(moving.mime)]
+        found = (moving for moving in first if moving is not None and not is_compressed(moving.mime))
+        return [moving.parts[0] for moving in found if moving.parts]
 
     def _write_versions(self, writer: SegmentWriter, group: list[Row]) -> None:
         pack: list[Moving] = []
@@ -350,6 +353,12 @@ class _Merge:
         for row in group:
             moving = self._read(row, writer.name.codec)
             if moving is None:
+                continue
+            if isinstance(moving.capture, LargeCapture):
+                if pack:
+                    writer.add_pack(pack, is_compressed=False)
+                    pack, size = [], 0
+                self._add_large(writer, moving, moving.capture)
                 continue
             is_dense = moving.row.entry.kind is RowKind.BODY and is_compressed(moving.mime)
             if pack and (is_dense or len(pack) >= PACK_VERSIONS_MAX or size + moving.size > PACK_BYTES_MAX):
@@ -362,6 +371,13 @@ class _Merge:
             size += moving.size
         if pack:
             writer.add_pack(pack, is_compressed=False)
+
+    def _add_large(self, writer: SegmentWriter, moving: Moving, capture: LargeCapture) -> None:
+        try:
+            writer.add_large(moving, capture, is_compressed=is_compressed(moving.mime))
+        except DamagedRecordError as error:
+            # It was whole a moment ago, and half of it is in the new file: all stays where it is.
+            raise StoreRefusedError(f"no segment can be written: {error}") from error
 
     def _swap(self, installs: list[tuple[int, str]]) -> Sealed:
         before = sum(self._files.size(number) for number in self._inputs)

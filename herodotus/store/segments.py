@@ -10,6 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from cachetools import FIFOCache
@@ -23,7 +24,17 @@ from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.journal import PART
 from herodotus.store.log import format_warcinfo
-from herodotus.store.members import Dictionary, gzip_member, gzip_stored, member_of_codec, zstd_frame
+from herodotus.store.member_cache import LargeCapture
+from herodotus.store.members import (
+    ZSTD_LEVEL,
+    Dictionary,
+    gzip_in_parts,
+    gzip_member,
+    gzip_stored,
+    member_of_codec,
+    zstd_frame,
+    zstd_frame_in_pieces,
+)
 from herodotus.store.stored_records import StoredCapture
 
 PACK_VERSIONS_MAX = 16
@@ -52,6 +63,7 @@ class Moving(NamedTuple):
     row: Row
     capture: StoredCapture
     parts: tuple[bytes, ...]
+    """None of a capture whose body is not held."""
     packed: bytes | None
     """Its members, if they can be copied unchanged."""
 
@@ -116,6 +128,22 @@ class SegmentWriter:
                 member = b"".join((encode(moving.parts[0]), *map(gzip_member, moving.parts[1:])))
             self._add_member([moving], member, [0])
 
+    def add_large(self, moving: Moving, capture: LargeCapture, *, is_compressed: bool) -> None:
+        """In a member of its own, which is never held as a whole."""
+        beside = capture.beside
+        if self.name.codec.shares_members:
+            size = capture.following + sum(map(len, beside))
+            level = _FAST_LEVEL if is_compressed else ZSTD_LEVEL
+            parts = zstd_frame_in_pieces(chain(capture.own_pieces(), beside), size, level)
+        else:
+            own = gzip_in_parts(capture.own_pieces(), is_stored=is_compressed)
+            parts = chain(own, map(gzip_member, beside))
+        offset = self.size
+        for part in parts:
+            if part:
+                self._append(part)
+        self._place([moving], offset, [0])
+
     def add_copied(self, member: bytes, pack: Sequence[Row], lines: Sequence[str]) -> None:
         """A member of another segment as it is: rows and lines of its captures."""
         offset = self._append(member)
@@ -126,9 +154,14 @@ class SegmentWriter:
 
     def _add_member(self, pack: Sequence[Moving], member: bytes, skips: Sequence[int]) -> None:
         offset = self._append(member)
+        self._place(pack, offset, skips)
+
+    def _place(self, pack: Sequence[Moving], offset: int, skips: Sequence[int]) -> None:
+        """What was appended from there on is theirs."""
         assert self._is_next(pack[0].row.key, offset)
+        length = self.size - offset
         for moving, skip in zip(pack, skips, strict=True):
-            place = FilePlace(self.name.number, offset, len(member), skip)
+            place = FilePlace(self.name.number, offset, length, skip)
             self.moved.append(moving.row.at(place))
             self._lines.append(line_of(moving.capture, place, self._file_name))
 

@@ -5,6 +5,7 @@ expression parses; any other (a foreign record, a revisit) goes through the gene
 request beside the response, stay bytes.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -175,6 +176,11 @@ class StoredCapture:
         return digest_of(self.body)
 
     @property
+    def payload_sha1(self) -> bytes:
+        """Of its own body."""
+        return hashlib.sha1(self.body, usedforsecurity=False).digest()
+
+    @property
     def time_s(self) -> int:
         return self.id.time_s
 
@@ -266,8 +272,13 @@ class StoredCapture:
 
     def parts(self) -> list[bytes]:
         """The records as they were written, the capture's own first: to be written again as they are."""
+        return [self.own, *self.beside]
+
+    @property
+    def beside(self) -> list[bytes]:
+        """The records behind its own. DamagedRecordError where one is broken."""
         try:
-            found = [self.own, *self.in_member]
+            found = list(self.in_member)
             for content in self._members():
                 found += companions_in(content)
         except MalformedRecordError as error:

@@ -40,7 +40,7 @@ from herodotus.store.streams import Cursor, Query, Stream
 logger = logging.getLogger(__name__)
 
 CAPTURES_A_STEP = 64
-READ_BYTES_MAX = 8 << 20
+READ_BYTES_MAX = 4 << 20
 """Of a page that is read for its links: twice as much as is read of it."""
 SLICES = 256
 """Parts of the ring. A step looks at one of them, so that a large index is not walked through at once."""

@@ -5,7 +5,6 @@ files, and revisits without their original are listed. Repairing rebuilds the in
 come from another copy.
 """
 
-import hashlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -222,7 +221,7 @@ def check_payload(capture: StoredCapture, digest_of: Callable[[bytes], bytes]) -
         raise MalformedRecordError("the payload does not match its SHA-256")
     name, _, value = (capture.sha1 or "").partition(":")
     stated = decode_digest(value, 20) if name == "sha1" else None
-    if stated is not None and hashlib.sha1(capture.body, usedforsecurity=False).digest() != stated:
+    if stated is not None and capture.payload_sha1 != stated:
         raise MalformedRecordError("the payload does not match its SHA-1")
 
 

@@ -14,6 +14,7 @@ from herodotus.core.copies.possession import FullProof
 from herodotus.core.copies.sampling import SampledProof
 from herodotus.core.errors import StoreRefusedError
 from herodotus.core.index_rows import capture_key
+from herodotus.core.layout import Compression
 from herodotus.core.signatures import prove
 from herodotus.store.disk import Disk
 from herodotus.store.engine import Archive
@@ -22,8 +23,11 @@ from herodotus.store.large_parcels import check_large
 from herodotus.store.member_cache import LargeCapture
 from herodotus.store.members import LARGE_BYTES, MEMBER_BYTES_MAX
 from herodotus.store.reader import Reader
+from herodotus.store.recovery import rebuild
 from herodotus.store.sealing import seal
+from herodotus.store.settings import ArchiveSettings
 from herodotus.store.spools import OnDisk, Spool, put_together
+from herodotus.store.verification import verify
 from tests.herodotus.store.making import NOW_S, open_on, page, store
 from tests.herodotus.store.memory_store import MemoryDisk
 
@@ -131,6 +135,26 @@ def test_a_large_capture_is_sent_whole(is_sealed: bool) -> None:
         True,
         1,
     )
+    archive.close()
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_large_captures_are_sealed_and_looked_through_in_little_memory(codec: Compression) -> None:
+    archive = open_on(MemoryDisk(), settings=ArchiveSettings(codec=codec))
+    large, small = page(URL, NOW_S, ZEROS), page(URL, NOW_S + 60, b"small")
+    noise = page(f"{URL}noise", NOW_S, BODY, "image/png")
+    store(archive, large, small, noise)
+    with held_at_most(48 << 20):  # of which the new segment, which is in memory here, takes 11
+        assert seal(archive).captures == 3
+        rebuild(archive)
+        found = verify(archive)
+    assert (found.records, found.is_sound) == (3, True)
+    again = read(archive, capture_key(large.id))
+    assert (again.body == ZEROS, [one.kind for one in again.companions]) == (True, ["request"])
+    assert read(archive, capture_key(noise.id)).body == BODY
+    other = Reader(archive).newest(URL, NOW_S + 60)
+    assert other is not None
+    assert other.body == b"small"
     archive.close()
 
 
