@@ -14,6 +14,7 @@ from herodotus.core.copies.symbols import CellReader, Symbols, encode_cells
 from herodotus.core.errors import MalformedError
 from herodotus.core.reconciliation import Range, leaf_digest
 from herodotus.core.signatures import Proof
+from herodotus.store import MEMBER_BYTES_MAX
 from tests.herodotus.copies.sets import WHOLE_RING
 
 NONCE = b"n" * 16
@@ -202,3 +203,13 @@ def test_any_bytes_are_a_message_or_an_error(decode: Callable[[bytes], object]) 
         except MalformedError:
             refused += 1
     assert refused > 500
+
+
+def test_a_parcel_that_is_given_away_in_parts_is_no_larger_than_another() -> None:
+    frames = wire.Frames()
+    part = wire.PART + wire.FRAME_BYTES_MAX.to_bytes(4, "big") + bytes(wire.FRAME_BYTES_MAX)
+    for _ in range(MEMBER_BYTES_MAX // wire.FRAME_BYTES_MAX):
+        assert list(frames.feed(part)) == []
+        assert len(frames.give()) == wire.FRAME_BYTES_MAX
+    with pytest.raises(MalformedError, match="larger than any"):
+        list(frames.feed(part))
