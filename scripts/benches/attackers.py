@@ -5,6 +5,7 @@
 
 Each attack has a ring of two to itself. One peer is the victim. The other is killed, and the attacker takes over its
 key and port: a member, which may call. Printed is what the victim's process held at most (VmHWM); the goal is 300 MB.
+Beside it, how long another reader waited for the peer's start page, in 95 of 100 cases, and how often for nothing.
 """
 
 import argparse
@@ -15,19 +16,21 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 import anyio
 
 from herodotus.home.folder import Home, running_on
 from herodotus.operate.http_questions import NoAnswer, ask
 from herodotus.operate.lab_ring import LabPeer, end, kill, load
-from scripts.benches.attacking import calls, parcels, readers, sites
+from scripts.benches.attacking import calls, parcels, peers, questions, readers, sites
 from scripts.benches.attacking.target import Victim
 from tests.herodotus.test_ring_lab import free_base
 
 GOAL_MB = 300
+READER_S, READER_PERIOD_S = 10.0, 0.1
 SETTLED_S = 3.0
 """After the attack: what it left to do is done."""
 Attack = Callable[[Victim], Awaitable[str]]
@@ -36,10 +39,43 @@ ATTACKS: dict[str, Attack] = {
     **sites.ATTACKS,
     **calls.ATTACKS,
     **readers.ATTACKS,
+    **questions.ATTACKS,
+    **peers.ATTACKS,
 }
 
 ALONE = frozenset(sites.ATTACKS)
 """In a ring of one: nobody else may own or lease what the victim is to fetch."""
+
+
+@dataclass(slots=True)
+class Waits:
+    """Of another reader, who asks for the start page again and again."""
+
+    seconds: list[float] = field(default_factory=list)
+    failed: int = 0
+
+    @property
+    def p95(self) -> float:
+        return sorted(self.seconds)[len(self.seconds) * 95 // 100] if self.seconds else float("inf")
+
+    async def ask(self, port: int) -> None:
+        while True:
+            started = monotonic()
+            try:
+                async with asyncio.timeout(READER_S):
+                    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                    try:
+                        writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+                        is_answered = (await reader.readline()).split(b" ")[1:2] == [b"200"]
+                        await reader.read()
+                    finally:
+                        writer.close()
+                self.seconds.append(monotonic() - started)
+                self.failed += not is_answered
+            except (OSError, TimeoutError):
+                self.seconds.append(READER_S)
+                self.failed += 1
+            await asyncio.sleep(READER_PERIOD_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +83,7 @@ class Row:
     name: str
     before_mb: float
     peak_mb: float
+    waits: Waits
     is_alive: bool
     said: str
 
@@ -78,9 +115,13 @@ async def attacked(name: str, attack: Attack, folder: Path) -> Row:
     try:
         before = memory_mb(pid, "VmRSS")
         await anyio.Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak begins here
-        said = await attack(Victim(peer=peer, attacker=other, pid=pid))
+        victim, waits = Victim(peer=peer, attacker=other, pid=pid), Waits()
+        reading = asyncio.ensure_future(waits.ask(victim.http_port))
+        said = await attack(victim)
+        reading.cancel()
+        await asyncio.wait([reading])
         await asyncio.sleep(SETTLED_S)
-        return Row(name, before, memory_mb(pid, "VmHWM"), is_answering(peer), said)
+        return Row(name, before, memory_mb(pid, "VmHWM"), waits, is_answering(peer), said)
     finally:
         await end({peer.home, other.home}, 20.0)
 
@@ -108,12 +149,18 @@ def main() -> int:
             row = asyncio.run(attacked(name, attack, Path(scratch) / "ring"))
         is_good &= row.peak_mb <= GOAL_MB and row.is_alive
         if asked.json:
-            print(json.dumps({"attack": name, "peak_mb": round(row.peak_mb), "said": row.said}), flush=True)
+            told = {"p95_s": row.waits.p95, "asked": len(row.waits.seconds), "failed": row.waits.failed}
+            print(
+                json.dumps({"attack": name, "peak_mb": round(row.peak_mb), **told, "said": row.said}),
+                flush=True,
+            )
         else:
             verdict = "" if row.peak_mb <= GOAL_MB else "  MORE THAN THE GOAL"
             verdict += "" if row.is_alive else "  DOES NOT ANSWER"
             print(
-                f"{name:<44} {row.before_mb:4.0f} -> {row.peak_mb:5.0f} MB   {row.said}{verdict}", flush=True
+                f"{name:<44} {row.before_mb:4.0f} -> {row.peak_mb:5.0f} MB, a reader waits {row.waits.p95:6.3f} s"
+                f" ({row.waits.failed} of {len(row.waits.seconds)} in vain)   {row.said}{verdict}",
+                flush=True,
             )
     return 0 if is_good else 1
 

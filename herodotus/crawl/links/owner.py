@@ -222,6 +222,7 @@ class LinkReceiver:
     def __init__(self, parts: ReceiverParts) -> None:
         self._parts = parts
         self._senders = Senders()
+        self._reading = anyio.Lock()
         self.counts = ReceivedCounts()
 
     @property
@@ -244,14 +245,16 @@ class LinkReceiver:
         if self._parts.standby.is_full:
             self.counts.refused += 1
             raise RefusedError("full", retry_after_s=FULL_AGAIN_S)
-        try:
-            links = decode_batch(body)
-        except MalformedError as error:
-            logger.info("a batch of links could not be read reason=%s peer=%s", error, peer.hex()[:16])
-            self.counts.nonsense += 1
-            self._senders.nonsense(peer, now)
-            raise RefusedError("nonsense") from error
-        taken = await self._sorted(links)
+        # One at a time: some kilobytes may unfold to forty megabytes of addresses with one beginning.
+        async with self._reading:
+            try:
+                links = decode_batch(body)
+            except MalformedError as error:
+                logger.info("a batch of links could not be read reason=%s peer=%s", error, peer.hex()[:16])
+                self.counts.nonsense += 1
+                self._senders.nonsense(peer, now)
+                raise RefusedError("nonsense") from error
+            taken = await self._sorted(links)
         self._senders.sent(peer, now, links=len(links), strays=len(taken.strays), rubbish=len(taken.rubbish))
         self.counts.batches += 1
         self.counts.taken += len(links) - len(taken.strays) - len(taken.rubbish)

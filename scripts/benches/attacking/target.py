@@ -52,10 +52,15 @@ class Victim:
         key = load_key(Home(Path(self.peer.home)).key, None).public_key().public_bytes_raw()
         return Contact.at(PeerKey(key), Address(host=LOOPBACK, port=self.port), 0, 0, "off")
 
+    def forget_peak(self) -> None:
+        """What was done until now was no attack."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
     @asynccontextmanager
-    async def calls(self) -> AsyncIterator[TlsCalls]:
+    async def calls(self, key: Ed25519PrivateKey | None = None) -> AsyncIterator[TlsCalls]:
+        """With the attacker's key, or another."""
         parts = CallingParts(
-            key=self.key,
+            key=key or self.key,
             network=self.network,
             dial=partial(dial_tls, context=caller_context()),
             acquaintance=Known(record=b""),
