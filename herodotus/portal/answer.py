@@ -8,12 +8,13 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from herodotus.core.captures import LargeBody, stretch_of
 from herodotus.portal.request import Request
 
 STYLE = "\n" + (Path(__file__).parent / "templates" / "style.css").read_text("utf-8")
@@ -32,11 +33,34 @@ PAGE_HEADERS = {
 }
 
 
+async def _at_once(pieces: Iterator[bytes]) -> AsyncGenerator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passing:
+    """A body that is not held, or a part of it."""
+
+    body: LargeBody
+    name: str
+    """Another for other bytes."""
+    start: int = 0
+    size: int
+    read: Callable[[Iterator[bytes]], AsyncGenerator[bytes]] = _at_once
+    """Gives the pieces, made where nobody waits for it."""
+
+    def pieces(self) -> AsyncGenerator[bytes]:
+        return self.read(stretch_of(self.body.pieces(), self.start, self.size))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     status: HTTPStatus = HTTPStatus.OK
     content_type: str
     body: bytes
+    passing: Passing | None = None
+    """In the place of the body, if that is large."""
     headers: dict[str, str] = field(default_factory=dict)
     repeated: tuple[tuple[str, str], ...] = ()
     """Headers of which a name may stand several times."""
@@ -125,6 +149,8 @@ def finished(request: Request, answer: Answer) -> Answer:
     if answer.status is not HTTPStatus.OK or "ETag" in answer.headers or "Etag" in answer.headers:
         return answer
     asked_range = request.header("range")
+    if answer.passing is not None:
+        return _finished_passing(request, answer, answer.passing)
     is_compressed = not asked_range and _is_compressible(request, answer)
     coding = "gzip" if is_compressed else answer.headers.get("Content-Encoding", "")
     # The tag is of the bytes that are sent: each coding has its own (RFC 9110, 8.8.3).
@@ -146,6 +172,25 @@ def finished(request: Request, answer: Answer) -> Answer:
         answer = replace(answer, headers={**headers, "Accept-Ranges": "bytes"})
         if asked_range and request.header("if-range") in ("", tag):
             return _part(answer, asked_range)
+    return answer
+
+
+def _finished_passing(request: Request, answer: Answer, passing: Passing) -> Answer:
+    coding = answer.headers.get("Content-Encoding", "")
+    tag, vary = f'"{passing.name}{"-" + coding if coding else ""}"', answer.headers.get("Vary", "")
+    headers = {
+        **answer.headers,
+        "ETag": tag,
+        "Vary": f"{vary}, Accept-Encoding" if vary else "Accept-Encoding",
+    }
+    if _matches(request.header("if-none-match"), tag):
+        kept = {name: value for name, value in headers.items() if name != "Content-Encoding"}
+        return replace(answer, status=HTTPStatus.NOT_MODIFIED, passing=None, headers=kept)
+    if coding:
+        return replace(answer, headers=headers)
+    answer = replace(answer, headers={**headers, "Accept-Ranges": "bytes"})
+    if request.header("range") and request.header("if-range") in ("", tag):
+        return _part(answer, request.header("range"))
     return answer
 
 
@@ -182,7 +227,8 @@ def _part(answer: Answer, asked: str) -> Answer:
     match = _RANGE.fullmatch(asked.strip())
     if match is None or not (match[1] or match[2]):
         return answer
-    size = len(answer.body)
+    passing = answer.passing
+    size = len(answer.body) if passing is None else passing.size
     if match[1]:
         start, end = int(match[1]), min(int(match[2]), size - 1) if match[2] else size - 1
         if match[2] and int(match[2]) < start:
@@ -191,7 +237,11 @@ def _part(answer: Answer, asked: str) -> Answer:
         start, end = max(size - int(match[2]), 0), size - 1
     if start >= size or (not match[1] and int(match[2]) == 0):
         headers = {**answer.headers, "Content-Range": f"bytes */{size}"}
-        return replace(answer, status=HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, body=b"", headers=headers)
+        status = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+        return replace(answer, status=status, body=b"", passing=None, headers=headers)
     headers = {**answer.headers, "Content-Range": f"bytes {start}-{end}/{size}"}
+    if passing is not None:
+        part = replace(passing, start=start, size=end + 1 - start)
+        return replace(answer, status=HTTPStatus.PARTIAL_CONTENT, passing=part, headers=headers)
     body = answer.body[start : end + 1]
     return replace(answer, status=HTTPStatus.PARTIAL_CONTENT, body=body, headers=headers)

@@ -399,7 +399,10 @@ class ArchivePages:
             return finished(asked.request, shown(capture))  # which takes long enough, too, to be for a thread
 
         if chosen.capture is None:
-            return await self._shelf.with_large(chosen, finished_too)
+            answer = await self._shelf.with_large(chosen, finished_too)
+            if answer is not None and answer.passing is not None:
+                return replace(answer, passing=replace(answer.passing, read=self._shelf.passing))
+            return answer
         if is_quick(chosen.capture):
             return shown(chosen.capture)
         return await self._shelf.in_thread(partial(finished_too, chosen.capture))

@@ -5,7 +5,7 @@ the other peers, and a bounded queue before them. When it is full, a reader is t
 """
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -39,7 +39,7 @@ ADDRESSES_MAX = 20_000
 """Walked through for one question; a thousand rows need about as many."""
 LARGE_BYTES = 1024 * 1024
 """Of a capture. So much may wait in memory with each question that waits for its turn; 32 MiB may not."""
-LARGE = Lane("portal readers of large captures", 2)
+LARGE = Lane("portal readers of large captures", 1)
 LARGE_WAITING_MAX = 64
 QUICK_ROWS = 500
 """So many are made and written in a few milliseconds; with more, others would wait: that is for a thread."""
@@ -113,6 +113,7 @@ class Shelf:
     def __init__(self, catalogue: Callable[[], Catalogue], workers: Workers) -> None:
         self._catalogue = catalogue
         self._steady_s = workers.steady_s
+        self._workers = workers
         self._reading = _Queue(workers, READING, WAITING_MAX)
         self._reading_large = _Queue(workers, LARGE, LARGE_WAITING_MAX)
         self._known_rows: WeighedCache[bytes, Row] = WeighedCache(ROWS_KEPT_BYTES_MAX)
@@ -156,6 +157,11 @@ class Shelf:
             return None if capture is None or capture.time_s != chosen.time_s else work(capture)
 
         return await self._reading_large.work(read)
+
+    async def passing(self, pieces: Iterator[bytes]) -> AsyncGenerator[bytes]:
+        """Of a body that is not held."""
+        while piece := await self._workers.work(lambda: next(pieces, b""), LARGE):
+            yield piece
 
     async def history(self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S) -> list[Version]:
         catalogue, key = self._catalogue(), (urls, from_s, to_s)

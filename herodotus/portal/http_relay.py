@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 ANSWER_S = 10.0
 CONNECT_S = 2.0
 BODY_BYTES_MAX = 32 * 1024 * 1024
-HELD_BYTES_MAX = 128 * 1024 * 1024
+HELD_BYTES_MAX = 64 * 1024 * 1024
 """Of all answers that are coming in; one that would be more is given up."""
 AT_ONCE = 16
 AT_ONCE_OF_ONE = 4

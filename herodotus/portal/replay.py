@@ -23,7 +23,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from crawler.core.capture import REDIRECTS, decoded
-from herodotus.core.captures import HTTP_HEAD_BYTES_MAX
+from herodotus.core.captures import HTTP_HEAD_BYTES_MAX, LargeBody
 from herodotus.core.chunked import dechunked
 from herodotus.core.doors import door_shown
 from herodotus.core.errors import SettingError
@@ -55,13 +55,14 @@ from herodotus.core.replay import (
 )
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.core.warc import format_digits
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Passing
 from herodotus.portal.archive_questions import Chosen
 from herodotus.portal.memento import Places, header_url, memento_links, memento_path
 from herodotus.portal.targets import http_date
 from herodotus.store import StoredCapture
 
-DECODED_BYTES_MAX = 128 * 1024 * 1024  # no record holds more
+DECODED_BYTES_MAX = 32 * 1024 * 1024
+"""What would be larger goes out in its coding."""
 Fields = list[tuple[str, str]]
 
 
@@ -115,16 +116,21 @@ def payload_of(
         # A body that is not in chunks after all (many archives undo them and keep the header) stays as it is.
         inside, is_all = dechunked(body)
         body = inside if inside or is_all else body
-    codings = (value for name, value in fields if name.lower() == "content-encoding")
-    encoding = ",".join(one for one in _listed(codings) if one != "identity")
+    encoding = _coding(fields)
     if encoding and encoding not in keep_encodings:
         result = decoded(body, encoding, bytes_max)
-        if result.content or not body:
+        is_too_large = bytes_max == DECODED_BYTES_MAX == len(result.content)
+        if (result.content or not body) and not is_too_large:
             body, encoding = result.content, ""
     gone = {"transfer-encoding", "content-length"}
     if not encoding or encoding in keep_encodings:
         gone.add("content-encoding")
     return Payload(fields=[one for one in fields if one[0].lower() not in gone], body=body, encoding=encoding)
+
+
+def _coding(fields: Fields) -> str:
+    codings = (value for name, value in fields if name.lower() == "content-encoding")
+    return ",".join(one for one in _listed(codings) if one != "identity")
 
 
 def _listed(values: Iterable[str]) -> Iterator[str]:
@@ -201,6 +207,7 @@ def replay_answer(replay: Replay) -> Answer:
         status=HTTPStatus(status) if status in _KNOWN else HTTPStatus.OK,
         content_type=shown.media.sent(),
         body=shown.body,
+        passing=shown.passing,
         headers=headers,
         repeated=originals,
     )
@@ -213,6 +220,8 @@ class _Shown:
     fields: Fields
     media: MediaType
     body: bytes
+    passing: Passing | None = None
+    """In the place of the body."""
     encoding: str = ""
     is_rewritten: bool = True
     """False of what should have been, and is too large."""
@@ -223,7 +232,24 @@ def _shown(replay: Replay) -> _Shown:
     keep = _GZIP if replay.takes_gzip else frozenset[str]()
     fields = head_fields(replay.capture)
     media = media_type(_types(fields))
-    if not _is_looked_into(media, replay.flag):
+    is_looked_into = _is_looked_into(media, replay.flag)
+    if not is_looked_into or replay.capture.body_bytes > REWRITTEN_BYTES_MAX:
+        passing = _passing(replay.capture, fields, keep)
+        if passing is not None:
+            gone = {"transfer-encoding", "content-length", "content-encoding"}
+            if is_looked_into:
+                start = passing.body.stretch(0, _SNIFFED_BYTES)
+                media = _typed(media, replay.flag, start)
+                media = shown_type(shown_flag(replay.flag, media, start), media)
+            return _Shown(
+                fields=[one for one in fields if one[0].lower() not in gone],
+                media=media,
+                body=b"",
+                passing=passing,
+                encoding=_coding(fields),
+                is_rewritten=not is_looked_into,
+            )
+    if not is_looked_into:
         payload = payload_of(replay.capture, keep_encodings=keep, fields=fields)
         if payload.encoding not in (*keep, ""):
             media = NO_TYPE
@@ -246,6 +272,17 @@ def _shown(replay: Replay) -> _Shown:
     return _Shown(
         fields=whole.fields, media=media, body=whole.body, encoding=whole.encoding, is_rewritten=False
     )
+
+
+def _passing(capture: StoredCapture, fields: Fields, keep: frozenset[str]) -> Passing | None:
+    """What is large, and goes out as it is stored."""
+    payload = capture.payload
+    is_chunked = any(
+        name.lower() == "transfer-encoding" and "chunked" in value.lower() for name, value in fields
+    )
+    if not isinstance(payload, LargeBody) or is_chunked or _coding(fields) not in ("", *keep):
+        return None
+    return Passing(body=payload, name=capture.id.digest.hex()[:24], size=len(payload))
 
 
 def _types(fields: Fields) -> list[str]:
@@ -276,7 +313,11 @@ def _is_page(capture: StoredCapture) -> bool:
     media = media_type(_types(fields))
     if not media.is_known:
         is_coded = any(name.lower() in ("content-encoding", "transfer-encoding") for name, _ in fields)
-        return is_coded or looks_like_html(capture.body[:_SNIFFED_BYTES])
+        payload = capture.payload
+        start = (
+            payload.stretch(0, _SNIFFED_BYTES) if isinstance(payload, LargeBody) else payload[:_SNIFFED_BYTES]
+        )
+        return is_coded or looks_like_html(start)
     return media.is_document or media.essence == "text/plain"
 
 

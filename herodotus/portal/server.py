@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +14,10 @@ from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
 
 from herodotus.core.admission import Crowds
-from herodotus.core.errors import PortTaken
+from herodotus.core.errors import ArchiveError, PortTaken
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Passing
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.client_limits import is_this_machine
 from herodotus.portal.handlers import Handlers
@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 _BACKLOG = 1_024  # a reader that comes while the loop is busy would wait a second for the next try
 _LARGE_BYTES = 256 * 1024  # less waits in the buffers of sockets, and costs no more than the connection does
-_OUTGOING_BYTES_MAX = 256 * 1024 * 1024
-"""Of large answers that are being sent; one may have half of it."""
+_OUTGOING_BYTES_MAX = 64 * 1024 * 1024
+"""Of large answers that are being sent from memory. A larger one goes alone."""
 _NEVER_S = 1e9
 _LOOKS_PER_IDLE = 4  # so that silence lasts a quarter longer than it may, at most
 SLOWEST_BYTES_PER_S = 4_000.0  # a modem's speed
@@ -50,10 +50,14 @@ class _Strangers(logging.LoggerAdapter[logging.Logger]):
 
 def _response(answer: Answer) -> web.Response:
     response = web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+    _finish_head(response, answer)
+    return response
+
+
+def _finish_head(response: web.StreamResponse, answer: Answer) -> None:
     for name, value in answer.repeated:
         response.headers.add(name, value)
     response.headers["Content-Type"] = answer.content_type
-    return response
 
 
 class Portal:
@@ -160,7 +164,7 @@ class Portal:
         self.endpoint = HostPort(host=wanted.host, port=listener.getsockname()[1])
         return listener
 
-    async def _handle(self, request: web.Request) -> web.Response:
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
         visitor = self._visitors.get(request.protocol)
         if visitor is None:  # gone already
             return await self._response(request, None)
@@ -174,12 +178,14 @@ class Portal:
             visitor.ended()
         return response
 
-    async def _response(self, request: web.Request, visitor: HttpConnection | None) -> web.Response:
+    async def _response(self, request: web.Request, visitor: HttpConnection | None) -> web.StreamResponse:
         answer = await self._answer(request, visitor)
+        if answer.passing is not None:
+            return await self._passed(request, answer, answer.passing)
         size = len(answer.body)
         if size <= _LARGE_BYTES or request.method == "HEAD":
             return _response(answer)
-        if self._outgoing_bytes + size > _OUTGOING_BYTES_MAX:
+        if self._outgoing_bytes and self._outgoing_bytes + size > _OUTGOING_BYTES_MAX:
             return web.Response(status=503, headers={"Retry-After": "10"})
         self._outgoing_bytes += size
         try:
@@ -188,6 +194,27 @@ class Portal:
             )
         finally:
             self._outgoing_bytes -= size
+
+    async def _passed(self, request: web.Request, answer: Answer, passing: Passing) -> web.StreamResponse:
+        """A body that is read while it is sent takes no room."""
+        response = web.StreamResponse(status=answer.status, headers=answer.headers)
+        _finish_head(response, answer)
+        response.content_length = passing.size
+        patience_s = self._settings.idle_s + passing.size / SLOWEST_BYTES_PER_S
+        is_whole = False
+        with anyio.move_on_after(patience_s), suppress(ArchiveError):
+            await response.prepare(request)
+            if request.method != "HEAD":
+                async with aclosing(passing.pieces()) as pieces:
+                    async for piece in pieces:
+                        await response.write(piece)
+            await response.write_eof()
+            is_whole = True
+        if not is_whole:
+            self.left += 1
+            if request.transport is not None:
+                request.transport.abort()
+        return response
 
     async def _sent(self, request: web.Request, response: web.Response, patience_s: float) -> web.Response:
         """A reader that is slower than that is dropped, because the answer waits in memory."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 
+from cachetools import LRUCache
+
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import FilePlace
 from herodotus.core.layout import (
@@ -36,6 +38,7 @@ from herodotus.store.members import (
 from herodotus.store.spools import OnDisk
 
 OPEN_FILES_MAX = 256
+LARGE_KNOWN_MAX = 64
 DICTIONARIES_MAX = 64  # of 110 kB each, and as much again prepared
 PIECE_BYTES = 1024 * 1024
 SECTOR_BYTES = 4_096
@@ -68,6 +71,7 @@ class Files:
         self.unreadable: set[int] = set()
         """Files with places that the disk could not read since opening: not cut, and not removed for new ones. And
         those that a journal removes when its slice is back."""
+        self._large: LRUCache[FilePlace, object] = LRUCache(LARGE_KNOWN_MAX)
         self._dictionaries: OrderedDict[int, Dictionary | None] = OrderedDict()
         self._open: OrderedDict[int, _Open] = OrderedDict()
         self._lock = Lock()
@@ -165,6 +169,20 @@ class Files:
                 self.path(place.file), place.offset, "the file ends before the record does"
             )
         return data
+
+    def known_large(self, place: FilePlace) -> object:
+        """What was told of a large capture there; None when nothing was."""
+        with self._lock:
+            return self._large.get(place)
+
+    def know_large(self, place: FilePlace, found: object) -> None:
+        """No place is ever used for something else."""
+        with self._lock:
+            self._large[place] = found
+
+    def forget_large(self, place: FilePlace) -> None:
+        with self._lock:
+            self._large.pop(place, None)
 
     def lying(self, place: FilePlace) -> OnDisk:
         """The same, to be read in slices. Its file may go meanwhile, which is then a FileNotFoundError."""

@@ -19,6 +19,7 @@ from herodotus.store.members import LARGE_BYTES, MemberTooLargeError, PassingMem
 from herodotus.store.stored_records import OURS, PRIMARY, StoredCapture, checked_record
 
 READ_AHEAD_BYTES = 256 * 1024  # a stream's neighbours in one call to the disk
+KEPT_BYTES_MAX = 64 * 1024
 READ_AHEAD_FILES = 4  # segments of one bucket alternate in ring order
 _HEADS_BYTES_MAX = HEAD_BYTES_MAX + HTTP_HEAD_BYTES_MAX
 
@@ -95,6 +96,10 @@ class LargeCapture(StoredCapture):
         return self._stretch(0, self.following)
 
     @property
+    def held_bytes(self) -> int:
+        return len(self._content) + len(self._tail) + len(self._rest)
+
+    @property
     def _beside(self) -> tuple[bytes, int]:
         return self._tail, 0
 
@@ -108,6 +113,7 @@ class LargeCapture(StoredCapture):
         except FileNotFoundError as error:
             raise self._damaged(MalformedRecordError("its file was replaced meanwhile")) from error
         except MalformedRecordError as error:
+            self._files.forget_large(self.place)
             raise self._damaged(error) from error
 
 
@@ -146,8 +152,14 @@ class MemberCache:
             raise DamagedRecordError(path, place.offset, error.reason) from error
 
     def _large(self, place: FilePlace) -> StoredCapture:
+        known = self._files.known_large(place)
+        if isinstance(known, LargeCapture):
+            return known  # it was read as a whole lately, and is again as it passes by
         with suppress(MalformedRecordError):
-            return LargeCapture(place, self._files)
+            found = LargeCapture(place, self._files)
+            if found.held_bytes <= KEPT_BYTES_MAX:
+                self._files.know_large(place, found)
+            return found
         # Damaged, or of another form than ours: the general way tells.
         data = self._files.read(place)
         content, length = decode_member(data, dictionary=self._files.dictionary(place.file))

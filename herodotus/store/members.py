@@ -17,7 +17,7 @@ from isal import igzip_lib, isal_zlib
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.layout import Compression
 from herodotus.core.warc import BLOCK_BYTES_MAX, COMPANIONS_BYTES_MAX
-from herodotus.store.spools import PIECE_BYTES, Lying, OnDisk
+from herodotus.store.spools import Lying, OnDisk
 
 GZIP_MAGIC, ZSTD_MAGIC = Compression.GZIP.magic, Compression.ZSTD.magic
 MEMBER_BYTES_MAX = (
@@ -33,6 +33,7 @@ GZIP_WBITS = 31
 _SMALL_BYTES = 1_024
 GzipError = cast("type[Exception]", igzip_lib.IsalError)  # its stub calls the class an instance
 _READ_BYTES = 64 * 1024
+_PASSED_BYTES = 256 * 1024
 _FRAME_HEAD_BYTES = 18
 _WINDOW_BYTES = 32 * 1024  # a member of a page has about 3 kB
 _PIECE_BYTES = 4 * 1024 * 1024
@@ -330,7 +331,7 @@ class PassingMember:
                 rest = rest or self.read(_READ_BYTES)
                 if not rest:
                     raise CutOffError("the gzip member is cut off")
-                yield inflate.decompress(rest, PIECE_BYTES)
+                yield inflate.decompress(rest, _PASSED_BYTES)
                 rest = inflate.unconsumed_tail
         except GzipError as error:
             raise MalformedRecordError(f"broken gzip member: {error}") from error
@@ -348,7 +349,7 @@ class PassingMember:
         )
         try:
             with whole.stream_reader(cast("IO[bytes]", self)) as reader:
-                while piece := reader.read(PIECE_BYTES):
+                while piece := reader.read(_PASSED_BYTES):
                     yield piece
         except zstandard.ZstdError as error:
             raise MalformedRecordError(f"broken zstd frame: {error}") from error

@@ -14,7 +14,8 @@ from crawler.core.link import Link, LinkKind
 from crawler.core.urls import URL_CHARS_MAX
 from herodotus.copies import wire
 from herodotus.core.admission import AdmissionLimits
-from herodotus.crawl.links.owner import SERVICE
+from herodotus.core.reconciliation import DIGEST_BYTES, directories
+from herodotus.crawl.links.walks import SERVICE
 from herodotus.crawl.links.wire import BATCH_LINKS_MAX, encode_batch, in_order
 from herodotus.peers.calls import CallError, PeerKey, Services
 from herodotus.peers.net.answering import AnsweringParts, open_answering
@@ -82,11 +83,11 @@ async def endless_listings(victim: Victim) -> str:
             yield noise
 
     async def root(peer: PeerKey, body: bytes) -> bytes:
-        return wire.encode_root(wire.RootAnswer(root=os.urandom(wire.DIGEST_BYTES), is_holder=True))
+        return wire.encode_root(wire.RootAnswer(root=os.urandom(DIGEST_BYTES), is_holder=True))
 
     async def tops(peer: PeerKey, body: bytes) -> bytes:
         scope = wire.decode_scope(body).scope
-        return os.urandom(len(wire.directories(scope)) * wire.DIGEST_BYTES)
+        return os.urandom(len(directories(scope)) * DIGEST_BYTES)
 
     services = Services(
         calls={wire.ROOT: root, wire.TOPS: tops},

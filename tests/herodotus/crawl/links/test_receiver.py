@@ -1,5 +1,6 @@
 """What of the links that others send is kept, when is it acknowledged, and who is not listened to any more?"""
 
+from collections.abc import Sequence
 from itertools import islice
 from random import Random
 from typing import Any
@@ -95,6 +96,26 @@ async def test_what_is_acknowledged_outlives_a_power_cut() -> None:
     scene.rows.crash(Random(1))
     after_crash = {link.url for _, link in Standby(scene.rows.opened()).after(None)}
     assert after_crash == set(urls) - scene.frontier.all_known
+
+
+async def test_batches_of_links_are_read_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, read = Scene(), list[int]()
+    under_way = 0
+
+    async def sorted_slowly(_receiver: LinkReceiver, links: Sequence[Link]) -> Taken:
+        nonlocal under_way
+        under_way += 1
+        read.append(under_way)
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        under_way -= 1
+        return Taken()
+
+    monkeypatch.setattr(LinkReceiver, "_sorted", sorted_slowly)
+    async with anyio.create_task_group() as tasks:
+        for number in range(5):
+            tasks.start_soon(scene.take, [f"http://host{number}.org/"])
+    assert read == [1] * 5
 
 
 @pytest.mark.parametrize(
