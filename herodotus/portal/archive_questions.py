@@ -142,6 +142,11 @@ class Shelf:
         catalogue = self._catalogue()
         return await self.in_thread(lambda: work(catalogue))
 
+    async def ask_for_much(self, work: Callable[[Catalogue], T]) -> T:
+        """For what holds many megabytes while it is made: one at a time."""
+        catalogue = self._catalogue()
+        return await self._reading_large.work(lambda: work(catalogue))
+
     async def choose(
         self, urls: tuple[str, ...], moment: Moment, *, exact: Exact | None = None
     ) -> Chosen | None:

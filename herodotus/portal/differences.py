@@ -91,7 +91,7 @@ class DiffPages:
         shown = diff_path(old.url, old.time_s, new.time_s, is_inline=target.is_inline)
         if not is_same_path(asked.request.target, shown):
             return moved(shown)
-        body = await self.shelf.ask(
+        body = await self.shelf.ask_for_much(
             lambda catalogue: _page(catalogue, old.url, old.time_s, new.time_s, is_inline=target.is_inline)
         )
         if body is None:

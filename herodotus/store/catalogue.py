@@ -8,6 +8,7 @@ from herodotus.core.index_rows import (
     CAPTURE,
     KEY_BYTES,
     VISITS,
+    FilePlace,
     after,
     decode_visits,
     family_key,
@@ -17,8 +18,8 @@ from herodotus.core.index_rows import (
 )
 from herodotus.store.engine import Archive
 from herodotus.store.faces import Around, ContainerFacts
-from herodotus.store.member_cache import MemberCache
-from herodotus.store.members import scan_members
+from herodotus.store.member_cache import LargeCapture, MemberCache
+from herodotus.store.members import scan_passing
 from herodotus.store.reader import (
     HISTORY_MAX,
     ShownReader,
@@ -186,13 +187,22 @@ class ArchiveCatalogue:
             bytes=size,
         )
 
-    def contents(self, number: int, start: int) -> tuple[int, Iterator[tuple[int, int, bytes]]]:
+    def contents(
+        self, number: int, start: int
+    ) -> tuple[int, Iterator[tuple[int, int, bytes | StoredCapture]]]:
         files, log = self._archive.files, self._archive.log
         # In the log that is growing, every acknowledged capture is whole.
         with self._archive.lock:
             size = log.tail if log.number == number else files.size(number)
-        read_at = partial(files.read_at, number)
-        return size, scan_members(read_at, start, size, files.dictionary(number))
+        found = scan_passing(partial(files.read_at, number), start, size, files.dictionary(number))
+        return size, (
+            (
+                at,
+                length,
+                LargeCapture(FilePlace(number, at, length, 0), files) if content is None else content,
+            )
+            for at, length, content in found
+        )
 
     def shows_record(self, url: str, digest: str) -> bool:
         removed = self._archive.removed

@@ -373,7 +373,9 @@ class Catalogue(Protocol):
 
     def container(self, number: int) -> ContainerFacts | None: ...
 
-    def contents(self, number: int, start: int) -> tuple[int, Iterator[tuple[int, int, bytes]]]:
+    def contents(
+        self, number: int, start: int
+    ) -> tuple[int, Iterator[tuple[int, int, bytes | StoredCapture]]]:
         """The size of a file, and its members from a place on: where, how long, and unpacked. KeyError or
         FileNotFoundError where it went; MalformedRecordError in the middle where nothing can be read any more."""
         ...

@@ -15,7 +15,7 @@ from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.targets import BadQuestionError
 from herodotus.portal.tokens import number_of
-from herodotus.store import Catalogue, ContainerFacts
+from herodotus.store import Catalogue, ContainerFacts, StoredCapture
 
 CONTENT_BYTES_MAX = 16 * 1024 * 1024
 """Unpacked for one answer, and the member after it."""
@@ -144,7 +144,7 @@ def _contents(catalogue: Catalogue, number: int, start: int, limit: int) -> Cont
 
 
 def _read(
-    members: Iterator[tuple[int, int, bytes]],
+    members: Iterator[tuple[int, int, bytes | StoredCapture]],
     number: int,
     start: int,
     size: int,
@@ -155,8 +155,13 @@ def _read(
     at, unpacked, damaged_at = start, 0, None
     try:
         for offset, length, content in members:
-            records += _records_of(content, offset, length, shows)
-            at, unpacked = offset + length, unpacked + len(content)
+            if isinstance(content, StoredCapture):
+                records += _large(content, offset, length, shows)
+                unpacked += content.body_bytes
+            else:
+                records += _records_of(content, offset, length, shows)
+                unpacked += len(content)
+            at = offset + length
             if len(records) >= limit or unpacked >= CONTENT_BYTES_MAX:
                 break
     except MalformedRecordError as error:
@@ -167,17 +172,23 @@ def _read(
     return Contents(number=number, records=tuple(records), damaged_at=damaged_at, next=following)
 
 
+def _large(capture: StoredCapture, offset: int, length: int, shows: Shows) -> list[ContainedRecord]:
+    if not shows(capture.url, capture.id.digest.hex()):
+        return []
+    return [_record(capture.record, offset, length, 0, len(capture.head) + capture.body_bytes)]
+
+
 def _records_of(content: bytes, offset: int, length: int, shows: Shows) -> list[ContainedRecord]:
     found, skip = [], 0
     while skip < len(content):
         record, following = split_record(content, skip)
         if shows(record.url or "", (record.get(PAYLOAD_SHA256) or "").removeprefix("sha256:")):
-            found.append(_record(record, offset, length, skip))
+            found.append(_record(record, offset, length, skip, len(record.block)))
         skip = following
     return found
 
 
-def _record(record: WarcRecord, offset: int, length: int, skip: int) -> ContainedRecord:
+def _record(record: WarcRecord, offset: int, length: int, skip: int, block_bytes: int) -> ContainedRecord:
     def field(name: str) -> str:
         return (record.get(name) or "")[:FIELD_CHARS_MAX]
 
@@ -187,7 +198,7 @@ def _record(record: WarcRecord, offset: int, length: int, skip: int) -> Containe
         date=field("WARC-Date"),
         url=(record.url or "")[:FIELD_CHARS_MAX],
         mime=field("Content-Type"),
-        block_bytes=len(record.block),
+        block_bytes=block_bytes,
         offset=offset,
         length=length,
         skip=skip,

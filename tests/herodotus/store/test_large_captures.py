@@ -16,6 +16,8 @@ from herodotus.core.errors import StoreRefusedError
 from herodotus.core.index_rows import capture_key
 from herodotus.core.layout import Compression
 from herodotus.core.signatures import prove
+from herodotus.portal.api.containers import _contents
+from herodotus.store.catalogue import ArchiveCatalogue
 from herodotus.store.disk import Disk
 from herodotus.store.engine import Archive
 from herodotus.store.holdings import parcel_at, unpacked
@@ -27,6 +29,7 @@ from herodotus.store.recovery import rebuild
 from herodotus.store.sealing import seal
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.spools import OnDisk, Spool, put_together
+from herodotus.store.stored_records import StoredCapture
 from herodotus.store.verification import verify
 from tests.herodotus.store.making import NOW_S, open_on, page, store
 from tests.herodotus.store.memory_store import MemoryDisk
@@ -155,6 +158,19 @@ def test_large_captures_are_sealed_and_looked_through_in_little_memory(codec: Co
     other = Reader(archive).newest(URL, NOW_S + 60)
     assert other is not None
     assert other.body == b"small"
+    archive.close()
+
+
+def test_the_list_of_a_file_names_large_records_in_little_memory() -> None:
+    archive, _ = stored(ZEROS)
+    store(archive, page(URL, NOW_S + 60, b"small"))
+    with held_at_most(24 << 20):
+        _, found = ArchiveCatalogue(archive).contents(archive.log.number, 0)
+        large = [one for _, _, one in found if isinstance(one, StoredCapture)]
+    assert [(one.url, one.body_bytes) for one in large] == [(URL, len(ZEROS))]
+    listed = _contents(ArchiveCatalogue(archive), archive.log.number, 0, 10).records
+    sizes = {record.type: record.block_bytes for record in listed}
+    assert sizes["response"] > len(ZEROS)
     archive.close()
 
 
