@@ -12,6 +12,7 @@ import html
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import cast
 
 import turbohtml
@@ -25,14 +26,11 @@ from crawler.core.urls import STANDARD, UrlRules
 LINKS_MAX = 20_000
 """Per page. Sitemaps may hold 50,000 by their standard and have a bound of their own."""
 SITEMAP_LINKS_MAX = 50_000
+LINKS_CHARS_MAX = 16 * 2**20
+"""Of all links of a page, if each were as long as the base that they are relative to."""
 PARSED_BYTES_MAX = 2 * 2**20
 """Of a page or style, as search engines read them: a tree takes 20 times its size, also of plain text."""
 SITEMAP_BYTES_MAX = 16 * 2**20
-CROWDED_BYTES_MAX = 2**20
-CROWDED_FROM = 500_000
-"""Tags, NULs and what may be attributes, on a page that is larger than that: its tree takes up to 50 times its size
-and 0.1 s a megabyte, so no more of it is read.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,10 +176,7 @@ def html_links(
 
 def _readable(body: bytes) -> bytes:
     """As much of the page as a tree is made of."""
-    if len(body) > CROWDED_BYTES_MAX:
-        pieces = sum(body.count(mark) for mark in (b"<", b" ", b"\n", b"\t", b"/", b"\0"))
-        body = body[: CROWDED_BYTES_MAX if pieces > CROWDED_FROM else PARSED_BYTES_MAX]
-    return fit_for_tree(body)
+    return fit_for_tree(body[:PARSED_BYTES_MAX])
 
 
 def _add_anchor(element: turbohtml.Element, href: str, collected: "_Collector") -> None:
@@ -344,6 +339,11 @@ class _Collector:
             self.over_limit += 1
 
     def result(self, base: str, directives: PageDirectives = NOTHING_ASKED) -> PageLinks:
+        # A long base makes long links of short references: 100 kB of a page would be 80 MB of links.
+        links_max = max(1, LINKS_CHARS_MAX // max(1, len(base)))
+        if len(self.references) > links_max:
+            self.over_limit += len(self.references) - links_max
+            self.references = dict(islice(self.references.items(), links_max))
         references: Collection[str] = self.references
         if self._codec is not None:
             references = [_with_legacy_query(reference, self._codec) for reference in references]

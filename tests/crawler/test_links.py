@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from crawler.core.link import LinkKind
 from crawler.core.links import (
-    CROWDED_BYTES_MAX,
     LINKS_MAX,
     PARSED_BYTES_MAX,
     PageLinks,
@@ -198,6 +197,15 @@ def test_hostile_markup_is_read_in_linear_time(body: bytes) -> None:
     xml_links(body, PAGE)  # the suite's timeout would tell
 
 
+def test_links_that_a_long_base_makes_long_are_bounded_together() -> None:
+    page = f"http://a.example/{'x' * 4_000}/"
+    body = b"".join(b"<a href=%d>" % number for number in range(20_000))
+    found = html_links(body, page)
+    assert 4_000 < len(found.links) < 5_000
+    assert len(found.links) + found.over_limit == 20_000
+    assert len(html_links(body, "http://a.example/").links) == 20_000
+
+
 @given(st.binary(max_size=300), st.sampled_from([None, "utf-8", "big5", "utf-16", "x"]))
 def test_any_bytes_are_survived(body: bytes, charset: str | None) -> None:
     for links in (
@@ -208,12 +216,9 @@ def test_any_bytes_are_survived(body: bytes, charset: str | None) -> None:
     xml_links(b"<rss>" + body, PAGE)
 
 
-@pytest.mark.parametrize(
-    ("filling", "bytes_max"),
-    [(b"<a>", CROWDED_BYTES_MAX), (b"a1 ", CROWDED_BYTES_MAX), (b"x", PARSED_BYTES_MAX)],
-)
-def test_what_lies_behind_the_bound_of_a_page_is_left_and_said_to_be(filling: bytes, bytes_max: int) -> None:
-    for size, expected in ((bytes_max - 1_000, ["near", "far"]), (bytes_max, ["near"])):
+@pytest.mark.parametrize("filling", [b"<a>", b"a1 ", b"x"])
+def test_what_lies_behind_the_bound_of_a_page_is_left_and_said_to_be(filling: bytes) -> None:
+    for size, expected in ((PARSED_BYTES_MAX - 1_000, ["near", "far"]), (PARSED_BYTES_MAX, ["near"])):
         body = b"<a href='/near'>x</a>" + filling * (size // len(filling)) + b"<a href='/far'>x</a>"
         found = html_links(body, "http://a.example/")
         assert [link.url.rpartition("/")[2] for link in found.links] == expected
