@@ -330,7 +330,7 @@ def capture_of_file(data: bytes, bytes_max: int) -> StoredCapture:
     if not is_within(data, bytes_max):
         raise MalformedRecordError(f"the file holds more than {bytes_max} bytes")
     content, length = decode_member(data, bytes_max)
-    parsed = OURS.match(content) or _checked(content, 0)
+    parsed = OURS.match(content) or checked_record(content, 0)
     capture = StoredCapture(content, FilePlace(0, 0, length), Files(()), parsed, data[length:])
     record, _ = split_record(content)
     if capture.is_revisit or sha256(capture.body).digest() != capture.id.digest:
