@@ -12,8 +12,9 @@ import turbohtml
 
 TREE_BYTES_MAX = 64 * 2**20
 """Of copies; what the page itself holds comes on top."""
-PLAIN_BYTES_MAX = 4 * TREE_BYTES_MAX
-"""The same by a bound that is four times too high: a byte of the page is either left open or opens it again."""
+PLAIN_BYTES_MAX = 16 * TREE_BYTES_MAX
+"""The same by a bound that is four times too high: a byte of the page is either left open or opens it again. A page
+that uses all of it takes 256 MB for some milliseconds; nearly all pages are let through by it, for nothing."""
 PLAIN_PAGE_BYTES = 128 * 1024
 WALKED_BYTES_MAX = 512 * 1024
 _ELEMENT_BYTES, _ATTRIBUTE_BYTES = 128, 24
