@@ -1,6 +1,7 @@
 """Could a stranger reach me? Both sides of a dial-back, with the sockets that `dht.core.reachability` does without.
 
-`DialBacks` serves others: a nonce from a fresh socket to the asker, and does it come back? `OwnReach` asks for
+`DialBacks` serves others: a nonce from a fresh socket to the asker, and does it come back? Is the asker where a stream
+to the same port leads? `OwnReach` asks for
 ourselves: it picks members of different networks, gives their answers to the machine and tells the node the verdict.
 `docs/protocol/ring.md` §5 says how it looks on the wire.
 """
@@ -18,6 +19,7 @@ import anyio.abc
 
 from dht.core.frames import DATAGRAM_BYTES_MAX, NONCE_BYTES, Echo, Nonce, parse_greeting
 from dht.core.frames import Address as SocketAddress
+from dht.core.ids import PeerKey
 from dht.core.limits import Buckets, Rate, prefix_of
 from dht.core.messages import DialBackReply, DialBackRequest, Message
 from dht.core.reachability import (
@@ -39,13 +41,17 @@ PER_PREFIX: Final = Rate(per_second=1, burst=1)
 NONCES: Final = 3
 NONCE_EVERY_S: Final = 0.5
 ASKED_MAX: Final = 3
-ASK_EVERY_S: Final = 2.5  # the three nonces' 1.5 s and a slow way there and back
+STREAM_S: Final = 4.0
+"""For TCP and TLS: three crossings, and one lost packet, which TCP repeats after a second."""
+ASK_EVERY_S: Final = 5.0  # the stream's 4 s, and a slow way there and back
 AWAITED_S: Final = ASKED_MAX * ASK_EVERY_S
 TABLE_PATIENCE_S: Final = 5.0
 """A peer that has just joined knows few networks; its first test waits for the table, but not longer."""
 
 Send = Callable[[Message, Contact], object]
 DialBack = Callable[[str, bytes, bytes, SocketAddress, Counter[str]], Awaitable[bool]]
+DialStream = Callable[[SocketAddress, PeerKey], Awaitable[bool]]
+"""Whether a stream to this address and port leads to the peer of this key."""
 
 
 async def dial_back(
@@ -91,12 +97,16 @@ class DialBacks:
         hosts: Iterable[str],
         entropy: Callable[[int], bytes],
         dial: DialBack = dial_back,
+        dial_stream: DialStream | None = None,
     ) -> None:
-        """`hosts` are where we listen, one per family: dial-backs leave by the same addresses."""
+        """`hosts` are where we listen, one per family: dial-backs leave by the same addresses. Without `dial_stream`
+        peers have datagrams alone.
+        """
         self._host_of = {":" in host: host for host in hosts}
         self._network = network
         self._entropy = entropy
         self._dial = dial
+        self._dial_stream = dial_stream
         self._buckets = Buckets()
         self._active = 0
         self.counts: Counter[str] = Counter()
@@ -117,14 +127,26 @@ class DialBacks:
         """Only ever to the address that the session has proven: the port alone is the asker's word."""
         target = socket_address(sender.address.host, request.port)
         host, nonce = self._host_of[":" in target[0]], self._entropy(NONCE_BYTES)
+        is_reached = by_stream = False
+
+        async def stream() -> None:
+            nonlocal by_stream
+            if self._dial_stream is not None:
+                with anyio.move_on_after(STREAM_S):
+                    by_stream = await self._dial_stream(target, sender.peer)
+
         try:
-            is_reached = await self._dial(host, self._network, nonce, target, self.counts)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stream)
+                is_reached = await self._dial(host, self._network, nonce, target, self.counts)
         finally:
             self._active -= 1
             assert self._active >= 0, "`serve` follows `take`"
-        if not is_reached:
+        if self._dial_stream is None:
+            by_stream = is_reached
+        if not (is_reached and by_stream):
             self.counts["dial_back_failed"] += 1
-        send(DialBackReply(id=request.id, is_reached=is_reached), sender)
+        send(DialBackReply(id=request.id, is_reached=is_reached, by_stream=by_stream), sender)
 
 
 @dataclass(slots=True)
@@ -255,6 +277,7 @@ class OwnReach:
                 round_number=round_number,
                 prefix=self._network_of(contact),
                 is_reached=asked.answer.is_reached,
+                by_stream=asked.answer.by_stream,
                 now=anyio.current_time(),
             )
             self._changed.set()

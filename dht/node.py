@@ -116,7 +116,7 @@ class RingNode(RingReader):
             is_tested_first=settings.dial_backs_wanted > 0,
         )
         self._loop = MachineLoop(self._seated, ports.wall_clock, self._perform, self._settled)
-        self._dial_backs = DialBacks(rules.network, hosts, ports.entropy, ports.dial_back)
+        self._dial_backs = DialBacks(rules.network, hosts, ports.entropy, ports.dial_back, ports.dial_stream)
         self._reach = OwnReach(
             settings.dial_backs_wanted,
             self,

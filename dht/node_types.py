@@ -13,7 +13,7 @@ from dht.core.machine import RingStatistics
 from dht.core.reachability import Reachability
 from dht.core.records import Address, Contact, SignedRecord, Stay
 from dht.core.rules import RingRules
-from dht.dialback import DialBack, dial_back
+from dht.dialback import DialBack, DialStream, dial_back
 from dht.transport import TransportLimits, TransportStatistics
 from dht.udp import UdpTransport, system_entropy
 
@@ -88,6 +88,7 @@ class NodePorts:
     on_record: OnRecord = lambda signed: None
     on_met: Callable[[Contact], None] = lambda contact: None
     dial_back: DialBack = dial_back  # simulations have no sockets
+    dial_stream: DialStream | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

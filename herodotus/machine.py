@@ -21,6 +21,7 @@ from herodotus.home import clock
 from herodotus.peers.finders import finders_of, outgoing_host, router_gateways
 from herodotus.peers.membership import FinderParts
 from herodotus.peers.net.certificate import caller_context
+from herodotus.peers.net.line import LineBrokenError, WrongProtocolError
 from herodotus.peers.net.tls_line import TcpPort, TlsLine, claim_tcp, dial_tls
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.handlers import Handlers
@@ -61,6 +62,16 @@ class Machine(ThreadWorkers, LocalStorage):
 
     async def knock(self, host: str, port: int) -> None:
         await (await anyio.connect_tcp(host, port)).aclose()
+
+    async def dial_stream(self, address: tuple[str, int], peer: bytes) -> bool:
+        try:
+            line = await dial_tls(*address, self._tls)
+        except (OSError, LineBrokenError, WrongProtocolError):
+            return False
+        try:
+            return line.key == peer
+        finally:
+            await line.close()
 
     def outgoing_host(self) -> str:
         return outgoing_host()

@@ -235,6 +235,10 @@ class SimulatedMachine:
         await anyio.lowlevel.checkpoint()
         return True
 
+    async def dial_stream(self, *_asked: object) -> bool:
+        await anyio.lowlevel.checkpoint()
+        return True
+
     # -- the web, readers
 
     def fetcher(

@@ -178,6 +178,8 @@ class DialBackRequest(Request, frozen=True, kw_only=True, tag=24):
 
 class DialBackReply(Reply, frozen=True, kw_only=True, tag=25):
     is_reached: bool
+    """By datagrams."""
+    by_stream: bool
 
 
 class Offer(Request, frozen=True, kw_only=True, tag=26):

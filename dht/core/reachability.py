@@ -1,4 +1,4 @@
-"""May this peer own keys? Only if strangers from different networks could call it back.
+"""May this peer own keys? Only if strangers from different networks could call it back, by datagram and by stream.
 
 A peer asks members to dial it back at the address it claims; each answer comes from a /16 (IPv6 /32: the
 caller names the prefix). Enough successes of different prefixes make it a member, else it is a leaf: it
@@ -68,6 +68,7 @@ class ReachabilityMachine:
         self._tried: set[bytes] = set()
         self._successes = 0
         self._failures = 0
+        self._by_datagram = self._by_stream = 0
 
     def next_deadline(self) -> float | None:
         is_settled = self._wanted == 0 and self.standing is Reachability.MEMBER
@@ -96,14 +97,19 @@ class ReachabilityMachine:
         self._failed_rounds = FAILED_ROUNDS_TO_LOSE - 1
         self._due_at = now
 
-    def dialed_back(self, *, round_number: int, prefix: bytes, is_reached: bool, now: float) -> None:
-        """What one member's dial-back came to; answers of earlier rounds, and second ones, do not count."""
+    def dialed_back(
+        self, *, round_number: int, prefix: bytes, is_reached: bool, by_stream: bool, now: float
+    ) -> None:
+        """What one member's dial-back came to; answers of earlier rounds, and second ones, do not count. Links, leases
+        and copies travel by stream: a peer that only datagrams reach could do nothing for the keys that it owned."""
         if not self._is_testing or round_number != self._round:
             return
         if len(self._tried) >= RESULTS_MAX or (self._is_prefix_distinct and prefix in self._tried):
             return
         self._tried.add(prefix)
-        if not is_reached:
+        self._by_datagram += is_reached
+        self._by_stream += by_stream
+        if not (is_reached and by_stream):
             self._failures += 1
             return
         self._successes += 1
@@ -133,6 +139,7 @@ class ReachabilityMachine:
         self._round += 1
         self._is_testing = True
         self._tried, self._successes, self._failures = set(), 0, 0
+        self._by_datagram = self._by_stream = 0
         self._due_at = now + ROUND_S
         self._effects.append(RequestDialBacks(round=self._round, wanted=self._wanted))
 
@@ -159,10 +166,20 @@ class ReachabilityMachine:
         wanted, reached, failed = self._wanted, self._successes, self._failures
         if reached == 0 and failed == 0:
             return f"no member answered the request to call back; {wanted} are needed"
+        if reached == 0 and self._by_datagram and not self._by_stream:
+            return (
+                f"half open: UDP arrives and TCP does not ({failed} peers tried); in the router, forward TCP and UDP of"
+                " this peer's port"
+            )
+        if reached == 0 and self._by_stream and not self._by_datagram:
+            return (
+                f"half open: TCP arrives and UDP does not ({failed} peers tried); in the router, forward TCP and UDP of"
+                " this peer's port"
+            )
         if reached == 0:
             return (
                 f"{failed} peers tried to call back and none got through: a router or firewall is likely "
-                "closed; forward the UDP port on the router, or continue as a leaf"
+                "closed; in the router, forward TCP and UDP of this peer's port, or continue as a leaf"
             )
         return f"only {reached} of {wanted} needed networks could call this peer back, {failed} could not"
 

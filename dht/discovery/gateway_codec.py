@@ -1,4 +1,4 @@
-"""What do NAT-PMP (RFC 6886) and PCP (RFC 6887) look like on the wire? UDP mappings only; no I/O.
+"""What do NAT-PMP (RFC 6886) and PCP (RFC 6887) look like on the wire? Port mappings only; no I/O.
 
 Both speak to UDP port 5351 of the router. Anybody who can spoof the router's address can answer, so
 lengths, versions, opcodes, nonce and ports are checked, and what does not fit is `None`.
@@ -7,12 +7,11 @@ lengths, versions, opcodes, nonce and ports are checked, and what does not fit i
 import ipaddress
 import struct
 from dataclasses import dataclass
+from enum import Enum
 
 GATEWAY_PORT = 5351
 NONCE_BYTES = 12
-_PMP_UDP = 1
 _PCP_MAP = 1
-_UDP = 17
 _RESULTS = {
     0: "done",
     1: "this version is not spoken by the router",
@@ -30,6 +29,16 @@ _PCP_RESULTS = {
     11: "the router cannot give the wanted outside port",
     12: "another router stands between this machine and the one that answered",
 }
+
+
+class Transport(Enum):
+    """By the numbers of the internet's protocols, as PCP names them."""
+
+    TCP = 6
+    UDP = 17
+
+
+_PMP_OPCODES = {Transport.UDP: 1, Transport.TCP: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +59,11 @@ def pmp_address_request() -> bytes:
     return struct.pack("!BB", 0, 0)
 
 
-def pmp_map_request(internal_port: int, external_port: int, lifetime_s: int) -> bytes:
-    return struct.pack("!BBHHHI", 0, _PMP_UDP, 0, internal_port, external_port, lifetime_s)
+def pmp_map_request(
+    internal_port: int, external_port: int, lifetime_s: int, transport: Transport = Transport.UDP
+) -> bytes:
+    opcode = _PMP_OPCODES[transport]
+    return struct.pack("!BBHHHI", 0, opcode, 0, internal_port, external_port, lifetime_s)
 
 
 def _refused(code: int, reasons: dict[int, str]) -> GatewayRefused:
@@ -73,8 +85,10 @@ def parse_pmp_address(data: bytes) -> str | GatewayRefused | None:
     return str(ipaddress.IPv4Address(data[8:12])) if answer else None
 
 
-def parse_pmp_map(data: bytes, internal_port: int) -> Mapped | GatewayRefused | None:
-    answer = _parse_pmp(data, _PMP_UDP, 16)
+def parse_pmp_map(
+    data: bytes, internal_port: int, transport: Transport = Transport.UDP
+) -> Mapped | GatewayRefused | None:
+    answer = _parse_pmp(data, _PMP_OPCODES[transport], 16)
     if isinstance(answer, GatewayRefused):
         return answer
     port, external_port, lifetime_s = struct.unpack_from("!HHI", data, 8) if answer else (None, 0, 0)
@@ -84,16 +98,24 @@ def parse_pmp_map(data: bytes, internal_port: int) -> Mapped | GatewayRefused | 
 
 
 def pcp_map_request(
-    *, nonce: bytes, client_ip: str, internal_port: int, external_port: int, lifetime_s: int
+    *,
+    nonce: bytes,
+    client_ip: str,
+    internal_port: int,
+    external_port: int,
+    lifetime_s: int,
+    transport: Transport = Transport.UDP,
 ) -> bytes:
     ip = ipaddress.ip_address(client_ip)
     client = ip.packed if ip.version == 6 else b"\0" * 10 + b"\xff\xff" + ip.packed
     any_address = b"\0" * 16 if ip.version == 6 else b"\0" * 10 + b"\xff\xff" + bytes(4)
     header = struct.pack("!BBHI", 2, _PCP_MAP, 0, lifetime_s) + client
-    return header + nonce + struct.pack("!B3xHH", _UDP, internal_port, external_port) + any_address
+    return header + nonce + struct.pack("!B3xHH", transport.value, internal_port, external_port) + any_address
 
 
-def parse_pcp_map(data: bytes, nonce: bytes, internal_port: int) -> Mapped | GatewayRefused | None:
+def parse_pcp_map(
+    data: bytes, nonce: bytes, internal_port: int, transport: Transport = Transport.UDP
+) -> Mapped | GatewayRefused | None:
     """`GatewayRefused` with code 1 where the router speaks NAT-PMP only (version 0: RFC 6886, 3.5)."""
     if len(data) >= 4 and data[0] == 0:
         return _refused(1, _RESULTS)
@@ -102,7 +124,7 @@ def parse_pcp_map(data: bytes, nonce: bytes, internal_port: int) -> Mapped | Gat
     code, lifetime_s = data[3], struct.unpack_from("!I", data, 4)[0]
     if code:
         return _refused(code, _PCP_RESULTS)
-    if len(data) < 60 or data[24 : 24 + NONCE_BYTES] != nonce or data[36] != _UDP:
+    if len(data) < 60 or data[24 : 24 + NONCE_BYTES] != nonce or data[36] != transport.value:
         return None
     port, external_port = struct.unpack_from("!HH", data, 40)
     if port != internal_port or (external_port == 0 and lifetime_s > 0):

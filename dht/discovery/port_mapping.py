@@ -10,11 +10,11 @@ import logging
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import anyio
 
@@ -24,6 +24,7 @@ from dht.discovery.gateway_codec import (
     NONCE_BYTES,
     GatewayRefused,
     Mapped,
+    Transport,
     parse_pcp_map,
     parse_pmp_address,
     parse_pmp_map,
@@ -45,6 +46,8 @@ T = TypeVar("T")
 
 class MappingState(Enum):
     MAPPED = "mapped"
+    HALF = "half"
+    """Datagrams come in and streams do not."""
     DOUBLE_NAT = "double NAT"
     FAILED = "failed"
 
@@ -62,9 +65,9 @@ class MappingOutcome:
 
 class PortGateway(Protocol):
     async def map(
-        self, internal_port: int, external_port: int, lifetime_s: int
+        self, internal_port: int, external_port: int, lifetime_s: int, transport: Transport
     ) -> Mapped | GatewayRefused: ...
-    async def unmap(self, external_port: int) -> None: ...
+    async def unmap(self, external_port: int, transport: Transport) -> None: ...
 
 
 def default_gateway() -> str | None:
@@ -79,6 +82,13 @@ def default_gateway() -> str | None:
     return None
 
 
+class _Wanted(NamedTuple):
+    internal_port: int
+    external_port: int
+    lifetime_s: int
+    transport: Transport
+
+
 class DatagramGateway:
     """PCP first, NAT-PMP where the router says that it speaks only that, or is silent."""
 
@@ -88,24 +98,27 @@ class DatagramGateway:
         self._address = (host, port)
         # RFC 6886 3.1 doubles from 250 ms through nine tries, a minute in all: four tell a router from none.
         self._first_wait_s, self._tries = first_wait_s, tries
-        self._nonce = secrets.token_bytes(NONCE_BYTES)
+        self._nonces = {transport: secrets.token_bytes(NONCE_BYTES) for transport in Transport}
         self._internal_port = 0
         self.protocol = "PCP"
 
-    async def map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | GatewayRefused:
+    async def map(
+        self, internal_port: int, external_port: int, lifetime_s: int, transport: Transport = Transport.UDP
+    ) -> Mapped | GatewayRefused:
         self._internal_port = internal_port
+        wanted = _Wanted(internal_port, external_port, lifetime_s, transport)
         with self._socket() as sock:
             sock.connect(self._address)
-            result = await self._map_by_pcp(sock, internal_port, external_port, lifetime_s)
+            result = await self._map_by_pcp(sock, wanted)
             if isinstance(result, Mapped) or (result is not None and result.code != 1):
                 self.protocol = "PCP"
                 return result
             self.protocol = "NAT-PMP"
-            return await self._map_by_pmp(sock, internal_port, external_port, lifetime_s)
+            return await self._map_by_pmp(sock, wanted)
 
-    async def unmap(self, external_port: int) -> None:
+    async def unmap(self, external_port: int, transport: Transport = Transport.UDP) -> None:
         del external_port
-        await self.map(self._internal_port, 0, 0)
+        await self.map(self._internal_port, 0, 0, transport)
 
     def _socket(self) -> socket.socket:
         family = socket.AF_INET6 if ":" in self._address[0] else socket.AF_INET
@@ -113,24 +126,22 @@ class DatagramGateway:
         sock.setblocking(False)
         return sock
 
-    async def _map_by_pcp(
-        self, sock: socket.socket, internal_port: int, external_port: int, lifetime_s: int
-    ) -> Mapped | GatewayRefused | None:
+    async def _map_by_pcp(self, sock: socket.socket, wanted: "_Wanted") -> Mapped | GatewayRefused | None:
+        port, transport, nonce = wanted.internal_port, wanted.transport, self._nonces[wanted.transport]
         request = pcp_map_request(
-            nonce=self._nonce,
+            nonce=nonce,
             client_ip=sock.getsockname()[0],
-            internal_port=internal_port,
-            external_port=external_port,
-            lifetime_s=lifetime_s,
+            internal_port=port,
+            external_port=wanted.external_port,
+            lifetime_s=wanted.lifetime_s,
+            transport=transport,
         )
-        return await self._ask(sock, request, lambda data: parse_pcp_map(data, self._nonce, internal_port))
+        return await self._ask(sock, request, lambda data: parse_pcp_map(data, nonce, port, transport))
 
-    async def _map_by_pmp(
-        self, sock: socket.socket, internal_port: int, external_port: int, lifetime_s: int
-    ) -> Mapped | GatewayRefused:
-        request = pmp_map_request(internal_port, external_port, lifetime_s)
+    async def _map_by_pmp(self, sock: socket.socket, wanted: "_Wanted") -> Mapped | GatewayRefused:
+        request = pmp_map_request(*wanted)
         parse: Callable[[bytes], Mapped | GatewayRefused | None]
-        parse = partial(parse_pmp_map, internal_port=internal_port)
+        parse = partial(parse_pmp_map, internal_port=wanted.internal_port, transport=wanted.transport)
         mapped: Mapped | GatewayRefused | None = await self._ask(sock, request, parse)
         if mapped is None:
             return GatewayRefused(code=-1, reason="the router answers neither PCP nor NAT-PMP")
@@ -175,7 +186,9 @@ def judge(protocol: str, result: Mapped | GatewayRefused) -> MappingOutcome:
         )
     else:
         where = f"{ip}" if ip else "an address it did not tell"
-        explanation = f"The router forwards UDP port {result.external_port} of {where} here ({protocol})."
+        explanation = (
+            f"The router forwards UDP and TCP port {result.external_port} of {where} here ({protocol})."
+        )
     return MappingOutcome(
         state=MappingState.DOUBLE_NAT if is_double else MappingState.MAPPED,
         explanation=explanation,
@@ -193,6 +206,7 @@ class PortMapper:
         self._gateways = gateways
         self._port = port
         self._held: tuple[PortGateway, int] | None = None
+        self._has_tcp = False
         self.outcome: MappingOutcome | None = None
 
     async def map_once(self) -> MappingOutcome:
@@ -201,11 +215,14 @@ class PortMapper:
         ordered = sorted(self._gateways, key=lambda pair: self._held is None or pair[1] is not self._held[0])
         failures = []
         for kind, gateway in ordered:
-            result = await gateway.map(self._port, wanted, LIFETIME_S)
+            result, tcp = await self._map_both(gateway, wanted)
             name = gateway.protocol if isinstance(gateway, DatagramGateway) else kind
             if isinstance(result, Mapped):
                 self._held = (gateway, result.external_port)
+                self._has_tcp = isinstance(tcp, Mapped)
                 self.outcome = judge(name, result)
+                if isinstance(tcp, GatewayRefused):
+                    self.outcome = self._half(self.outcome, tcp)
                 return self.outcome
             failures.append(f"{name}: {result.reason}")
         self._held = None
@@ -214,9 +231,35 @@ class PortMapper:
             explanation="No port could be opened on the router ("
             + "; ".join(failures or ["none found"])
             + ")."
-            f" Forward UDP port {self._port} by hand, or continue as a leaf.",
+            f" Forward UDP and TCP port {self._port} to this machine by hand, or continue as a leaf.",
         )
         return self.outcome
+
+    async def _map_both(
+        self, gateway: PortGateway, wanted: int
+    ) -> tuple[Mapped | GatewayRefused, Mapped | GatewayRefused]:
+        """By UDP and TCP, at one outside port, because a peer's record names one."""
+        by_udp = await gateway.map(self._port, wanted, LIFETIME_S, Transport.UDP)
+        if isinstance(by_udp, GatewayRefused):
+            return by_udp, by_udp
+        by_tcp = await gateway.map(self._port, by_udp.external_port, LIFETIME_S, Transport.TCP)
+        if isinstance(by_tcp, Mapped) and by_tcp.external_port != by_udp.external_port:
+            again = await gateway.map(self._port, by_tcp.external_port, LIFETIME_S, Transport.UDP)
+            by_udp = again if isinstance(again, Mapped) else by_udp
+            if by_udp.external_port != by_tcp.external_port:
+                await gateway.unmap(by_tcp.external_port, Transport.TCP)
+                reason = f"the router gives TCP another outside port than {by_udp.external_port}"
+                return by_udp, GatewayRefused(code=-1, reason=reason)
+        return by_udp, by_tcp
+
+    def _half(self, outcome: MappingOutcome, refusal: GatewayRefused) -> MappingOutcome:
+        explanation = (
+            f"The router forwards UDP port {outcome.external_port} here, but not TCP ({refusal.reason}), and other"
+            f" peers need both. In the router, forward TCP port {outcome.external_port} to port {self._port} of this"
+            " machine by hand."
+        )
+        state = MappingState.HALF if outcome.state is MappingState.MAPPED else outcome.state
+        return replace(outcome, state=state, explanation=explanation)
 
     async def run(self, on_outcome: Callable[[MappingOutcome], Awaitable[None]]) -> None:
         """Until cancelled; reports each outcome that differs from the one before."""
@@ -238,4 +281,5 @@ class PortMapper:
     async def release(self) -> None:
         held, self._held = self._held, None
         if held is not None:
-            await held[0].unmap(held[1])
+            for transport in (Transport.UDP, Transport.TCP) if self._has_tcp else (Transport.UDP,):
+                await held[0].unmap(held[1], transport)

@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 import miniupnpc
 
-from dht.discovery.gateway_codec import GatewayRefused, Mapped
+from dht.discovery.gateway_codec import GatewayRefused, Mapped, Transport
 
 DISCOVER_MS = 2000
 UPNP_S = 15.0
@@ -24,12 +24,14 @@ class UpnpGateway:
     description_url: str = ""
     _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
-    async def map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | GatewayRefused:
-        return await self._in_thread(lambda: self._map(internal_port, external_port, lifetime_s))
+    async def map(
+        self, internal_port: int, external_port: int, lifetime_s: int, transport: Transport = Transport.UDP
+    ) -> Mapped | GatewayRefused:
+        return await self._in_thread(lambda: self._map(internal_port, external_port, lifetime_s, transport))
 
-    async def unmap(self, external_port: int) -> None:
+    async def unmap(self, external_port: int, transport: Transport = Transport.UDP) -> None:
         def delete() -> Mapped | GatewayRefused:
-            self._device().deleteportmapping(external_port, "UDP")
+            self._device().deleteportmapping(external_port, transport.name)
             return Mapped(external_port=external_port, lifetime_s=0)
 
         await self._in_thread(delete)
@@ -54,11 +56,13 @@ class UpnpGateway:
             device.selectigd()
         return device
 
-    def _map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | GatewayRefused:
+    def _map(
+        self, internal_port: int, external_port: int, lifetime_s: int, transport: Transport
+    ) -> Mapped | GatewayRefused:
         device = self._device()
         # Arguments: outside port, protocol, inside address and port, description, remote host (any), lease.
         is_done = device.addportmapping(
-            external_port, "UDP", device.lanaddr, internal_port, "Herodotus", "", lifetime_s
+            external_port, transport.name, device.lanaddr, internal_port, "Herodotus", "", lifetime_s
         )
         if not is_done:
             return GatewayRefused(code=-1, reason="the router did not take the mapping")

@@ -110,6 +110,10 @@ class RingWorld(Clocks, Protocol):
     @property
     def dial_back(self) -> DialBack: ...
 
+    async def dial_stream(self, address: tuple[str, int], peer: PeerKey) -> bool:
+        """Whether a stream there leads to the peer of this key."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipParts:
@@ -169,6 +173,7 @@ class RingMembership:
             on_record=self._keep_record,
             on_met=lambda contact: remember(finders, contact),
             dial_back=self._parts.world.dial_back,
+            dial_stream=self._parts.world.dial_stream,
         )
         async with (
             open_node(
@@ -274,7 +279,8 @@ class RingMembership:
     def _reachability(self, standing: str, reason: str) -> str:
         """A sentence on the finding of other peers, which alone counts, and on the router's answer."""
         router = self._mapping.explanation if self._mapping else "no router was asked"
-        return f"{standing}: {reason}; {router}"
+        at = f" (this peer's port is {self.port.number})" if standing == Reachability.LEAF.value else ""
+        return f"{standing}: {reason}{at}; {router}"
 
     def traffic(self) -> tuple[int, int]:
         """Bytes of datagrams in and out since the start."""
@@ -427,7 +433,9 @@ def place_rules_of(charter: Charter) -> PlaceRules:
 
 def outside_port(outcome: MappingOutcome, port: int) -> int:
     """At which port strangers reach ours: a router may give it another number."""
-    is_mapped = outcome.state is MappingState.MAPPED and outcome.external_port is not None
+    is_mapped = (
+        outcome.state in (MappingState.MAPPED, MappingState.HALF) and outcome.external_port is not None
+    )
     return outcome.external_port or port if is_mapped else port
 
 

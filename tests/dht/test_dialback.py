@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 import trio.testing
 
@@ -19,7 +20,7 @@ from dht.core.ids import PeerKey, key_of
 from dht.core.messages import DialBackReply, DialBackRequest, Message
 from dht.core.reachability import Reachability
 from dht.core.records import LEAF, Address, Contact
-from dht.dialback import AT_ONCE_MAX, DialBacks, dial_back
+from dht.dialback import AT_ONCE_MAX, STREAM_S, DialBacks, dial_back
 from dht.endpoint import SessionEndpoint, packed_address
 from dht.node import RingNode, open_node
 from dht.node_types import NodePorts, NodeSettings, OpenTransport
@@ -243,11 +244,33 @@ async def test_others_are_served_one_per_second_and_prefix_and_sixteen_at_once()
         assert dial_backs.counts["dial_back_flood"] == 100 - AT_ONCE_MAX
         go_on.set()
     assert {message for message, _ in answers} == {
-        DialBackReply(id=number, is_reached=True) for number in range(0, 2 * AT_ONCE_MAX, 2)
+        DialBackReply(id=number, is_reached=True, by_stream=True) for number in range(0, 2 * AT_ONCE_MAX, 2)
     }
     assert not dial_backs.take(contact_at("10.0.0.9"), 0.5)
     assert dial_backs.take(contact_at("10.0.0.9"), 1.5)
     assert not dial_backs.take(contact_at("2001:db8::1"), 2.0), "there is no socket of that family"
+
+
+@pytest.mark.parametrize("how", ["open", "closed", "slow"])
+async def test_the_reply_says_by_which_protocol_the_asker_was_reached(how: str) -> None:
+    dialled: list[tuple[SocketAddress, PeerKey]] = []
+    sender, answers = contact_at("10.0.0.1"), list[Message]()
+
+    async def by_datagram(*_: object) -> bool:
+        await anyio.lowlevel.checkpoint()
+        return True
+
+    async def by_stream(address: SocketAddress, peer: PeerKey) -> bool:
+        dialled.append((address, peer))
+        await anyio.sleep(10 * STREAM_S if how == "slow" else 0)
+        return how == "open"
+
+    dial_backs = DialBacks(NETWORK, ["127.0.0.1"], Random(1).randbytes, by_datagram, by_stream)
+    assert dial_backs.take(sender, 0.0)
+    await dial_backs.serve(DialBackRequest(id=1, port=99), sender, lambda message, _: answers.append(message))
+    assert dialled == [(("10.0.0.1", 99), sender.peer)]
+    assert answers == [DialBackReply(id=1, is_reached=True, by_stream=how == "open")]
+    assert dial_backs.counts["dial_back_failed"] == (how != "open")
 
 
 async def test_an_echo_of_other_bytes_is_counted_and_does_not_reach() -> None:
@@ -289,7 +312,7 @@ async def test_an_echo_from_elsewhere_does_not_count() -> None:
 
 async def test_an_answer_of_somebody_who_was_not_asked_is_for_nobody() -> None:
     async with opened("anna", 1, 3) as anna:
-        anna._reach.answered(DialBackReply(id=7, is_reached=True), contact_at("127.2.0.1"))
+        anna._reach.answered(DialBackReply(id=7, is_reached=True, by_stream=True), contact_at("127.2.0.1"))
         assert standing(anna) is Reachability.UNKNOWN
         assert anna.me.address == Address(host=bytes((127, 1, 0, 1)), port=anna.me.address.port)
 

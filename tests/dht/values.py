@@ -145,7 +145,7 @@ BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
     m.Accuse: st.builds(m.Accuse, id=ids, suspect=contacts, incarnation=u32, signature=signatures),
     m.AliveVerdict: st.builds(m.AliveVerdict, id=ids, signature=st.one_of(st.just(b""), signatures)),
     m.DialBackRequest: st.builds(m.DialBackRequest, id=ids, port=st.integers(1, 65_535)),
-    m.DialBackReply: st.builds(m.DialBackReply, id=ids, is_reached=st.booleans()),
+    m.DialBackReply: st.builds(m.DialBackReply, id=ids, is_reached=st.booleans(), by_stream=st.booleans()),
     m.Offer: st.builds(m.Offer, id=ids, marks=tuples(ids, 1, m.MARKS_MAX)),
     m.Want: st.builds(m.Want, id=ids, marks=tuples(ids, 1, m.NEWS_MAX)),
 }

@@ -69,7 +69,7 @@ def all_messages() -> list[m.Message]:
         m.Accuse(id=19, suspect=bert, incarnation=9, signature=statement),
         m.AliveVerdict(id=20, signature=b""),
         m.DialBackRequest(id=23, port=4484),
-        m.DialBackReply(id=24, is_reached=True),
+        m.DialBackReply(id=24, is_reached=True, by_stream=False),
         m.Offer(id=25, marks=(1, big)),
         m.Want(id=26, marks=(int.from_bytes(peer_key(ANNA)[:4], "big") << 32,)),
     ]

@@ -23,9 +23,22 @@ def standing_of(machine: ReachabilityMachine) -> Reachability:
     return machine.standing
 
 
-def report(machine: ReachabilityMachine, prefixes: str, *, is_reached: bool, round_number: int = 1) -> None:
+def report(
+    machine: ReachabilityMachine,
+    prefixes: str,
+    *,
+    is_reached: bool,
+    by_stream: bool | None = None,
+    round_number: int = 1,
+) -> None:
     for prefix in prefixes:
-        machine.dialed_back(round_number=round_number, prefix=prefix.encode(), is_reached=is_reached, now=1.0)
+        machine.dialed_back(
+            round_number=round_number,
+            prefix=prefix.encode(),
+            is_reached=is_reached,
+            by_stream=is_reached if by_stream is None else by_stream,
+            now=1.0,
+        )
 
 
 def test_three_dial_backs_of_different_networks_make_a_member() -> None:
@@ -73,7 +86,7 @@ def test_a_closed_router_is_named_in_plain_words() -> None:
     machine.advance(30.0)
     assert standing_of(machine) is Reachability.LEAF
     assert "none got through" in machine.reason
-    assert "forward the UDP port" in machine.reason
+    assert "forward TCP and UDP of this peer's port" in machine.reason
 
 
 def test_a_ring_with_nobody_to_ask_makes_a_leaf_that_asks_again() -> None:
@@ -163,3 +176,31 @@ def test_too_few_networks_do_not_make_a_member_of_whom_was_found_unreachable() -
     assert standing_of(machine) is Reachability.LEAF
     machine.networks_missing(round_number=1, known=2, now=63.0)
     assert machine.next_deadline() == 122.0
+
+
+@pytest.mark.parametrize(
+    ("is_reached", "by_stream", "says"),
+    [(True, False, "UDP arrives and TCP does not"), (False, True, "TCP arrives and UDP does not")],
+)
+def test_a_peer_that_only_one_protocol_reaches_is_a_leaf_and_told_which(
+    is_reached: bool, by_stream: bool, says: str
+) -> None:
+    machine = started()
+    report(machine, "abcde", is_reached=is_reached, by_stream=by_stream)
+    machine.helpers_missing(round_number=1, now=2.0)
+    assert standing_of(machine) is Reachability.LEAF
+    assert says in machine.reason
+    assert "forward TCP and UDP" in machine.reason
+
+
+def test_a_member_that_streams_no_longer_reach_is_one_no_more() -> None:
+    machine = started()
+    report(machine, "abc", is_reached=True)
+    assert standing_of(machine) is Reachability.MEMBER
+    for number in (2, 3):
+        deadline = machine.next_deadline()
+        assert deadline is not None
+        machine.advance(deadline)
+        report(machine, "abc", is_reached=True, by_stream=False, round_number=number)
+        machine.helpers_missing(round_number=number, now=deadline + 1)
+    assert standing_of(machine) is Reachability.LEAF

@@ -22,7 +22,12 @@ class DatagramRouter:
     result_code: int = 0
     lifetime_s: int = 3600
     dropped_first: int = 0
-    mappings: dict[int, int] = field(default_factory=dict)
+    mappings: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Outside ports, by transport and inside port."""
+    refused: frozenset[str] = frozenset()
+    """Transports that it does not map."""
+    taken: frozenset[tuple[str, int]] = frozenset()
+    """Outside ports of others: it gives the next one."""
     requests: int = 0
     listening: socket.socket = field(init=False)
 
@@ -52,23 +57,29 @@ class DatagramRouter:
         if data[0] == 2:
             lifetime = struct.unpack_from("!I", data, 4)[0]
             internal, external = struct.unpack_from("!HH", data, 40)
-            external, granted = self.hold(internal, external, lifetime)
-            head = struct.pack("!BBBBII12x", 2, 129, 0, self.result_code, granted, 77)
+            transport = {6: "TCP", 17: "UDP"}[data[36]]
+            external, granted, code = self.hold(transport, internal, external, lifetime)
+            head = struct.pack("!BBBBII12x", 2, 129, 0, code, granted, 77)
             outside = b"\0" * 10 + b"\xff\xff" + packed
             return head + data[24:40] + struct.pack("!HH", internal, external) + outside
         if data[1] == 0:
             return struct.pack("!BBHI", 0, 128, self.result_code, 77) + packed
         internal, external, lifetime = struct.unpack_from("!HHI", data, 4)
-        external, granted = self.hold(internal, external, lifetime)
-        return struct.pack("!BBHIHHI", 0, 129, self.result_code, 77, internal, external, granted)
+        transport = {1: "UDP", 2: "TCP"}[data[1]]
+        external, granted, code = self.hold(transport, internal, external, lifetime)
+        return struct.pack("!BBHIHHI", 0, 128 + data[1], code, 77, internal, external, granted)
 
-    def hold(self, internal: int, external: int, lifetime: int) -> tuple[int, int]:
-        if self.result_code == 0 and lifetime == 0:
-            self.mappings.pop(internal, None)
-            return 0, 0
-        if self.result_code == 0:
-            self.mappings[internal] = external
-        return external, min(lifetime, self.lifetime_s)
+    def hold(self, transport: str, internal: int, external: int, lifetime: int) -> tuple[int, int, int]:
+        """Outside port, seconds, result."""
+        if self.result_code or transport in self.refused:
+            return external, 0, self.result_code or 2
+        if lifetime == 0:
+            self.mappings.pop((transport, internal), None)
+            return 0, 0, 0
+        while (transport, external) in self.taken:
+            external += 1
+        self.mappings[transport, internal] = external
+        return external, min(lifetime, self.lifetime_s), 0
 
 
 _DESCRIPTION = """<?xml version="1.0"?>
@@ -93,20 +104,22 @@ _SOAP = (
 class UpnpRouter:
     external_ip: str = "8.8.4.4"
     is_refusing: bool = False
-    mappings: dict[str, dict[str, str]] = field(default_factory=dict)
+    mappings: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    """By transport and outside port."""
     url: str = ""
 
     def soap(self, action: str, body: str) -> tuple[int, str]:
         fields = dict(re.findall(r"<(New\w+)>([^<]*)</", body))
+        mapping = fields.get("NewProtocol", ""), fields.get("NewExternalPort", "")
         if action == "GetStatusInfo":
             answer = "<NewConnectionStatus>Connected</NewConnectionStatus><NewUptime>9</NewUptime>"
         elif action == "GetExternalIPAddress":
             answer = f"<NewExternalIPAddress>{self.external_ip}</NewExternalIPAddress>"
         elif action == "AddPortMapping" and not self.is_refusing:
-            self.mappings[fields["NewExternalPort"]] = fields
+            self.mappings[mapping] = fields
             answer = ""
-        elif action == "DeletePortMapping" and fields["NewExternalPort"] in self.mappings:
-            del self.mappings[fields["NewExternalPort"]]
+        elif action == "DeletePortMapping" and mapping in self.mappings:
+            del self.mappings[mapping]
             answer = ""
         else:
             return 500, "<s:Fault><errorCode>718</errorCode><errorDescription>no</errorDescription></s:Fault>"

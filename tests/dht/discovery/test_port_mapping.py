@@ -13,6 +13,7 @@ from dht.discovery import port_mapping
 from dht.discovery.gateway_codec import (
     GatewayRefused,
     Mapped,
+    Transport,
     parse_pcp_map,
     parse_pmp_address,
     parse_pmp_map,
@@ -63,7 +64,7 @@ async def test_a_router_with_pcp_maps_and_takes_back() -> None:
     async with running(router) as gateway:
         result = await gateway.map(4000, 4000, 3600)
         assert result == Mapped(external_port=4000, lifetime_s=3600, external_ip="8.8.4.4")
-        assert router.mappings == {4000: 4000}
+        assert router.mappings == {("UDP", 4000): 4000}
         await gateway.unmap(4000)
         assert router.mappings == {}
 
@@ -93,7 +94,7 @@ async def test_a_router_that_refuses_is_reported_in_plain_words() -> None:
         outcome = await mapper.map_once()
     assert outcome.state is MappingState.FAILED
     assert "switched off in its settings" in outcome.explanation
-    assert "Forward UDP port 4000 by hand" in outcome.explanation
+    assert "Forward UDP and TCP port 4000 to this machine by hand" in outcome.explanation
 
 
 @anyio_test
@@ -107,7 +108,7 @@ async def test_where_no_router_answers_the_next_kind_is_tried() -> None:
 @pytest.mark.parametrize(
     ("external_ip", "state", "words"),
     [
-        ("8.8.4.4", MappingState.MAPPED, "forwards UDP port 4000 of 8.8.4.4"),
+        ("8.8.4.4", MappingState.MAPPED, "forwards UDP and TCP port 4000 of 8.8.4.4"),
         ("192.168.1.7", MappingState.DOUBLE_NAT, "double NAT"),
         ("not an address", MappingState.MAPPED, "an address it did not tell"),
         ("100.64.3.4", MappingState.DOUBLE_NAT, "carrier-grade NAT"),
@@ -126,15 +127,18 @@ class _CountingGateway:
 
     def __init__(self) -> None:
         self.asked_at: list[float] = []
-        self.unmapped: list[int] = []
+        self.unmapped: list[tuple[str, int]] = []
 
-    async def map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | GatewayRefused:
+    async def map(
+        self, internal_port: int, external_port: int, lifetime_s: int, transport: Transport
+    ) -> Mapped | GatewayRefused:
         del internal_port
-        self.asked_at.append(anyio.current_time())
+        if transport is Transport.UDP:
+            self.asked_at.append(anyio.current_time())
         return Mapped(external_port=external_port, lifetime_s=lifetime_s, external_ip="8.8.4.4")
 
-    async def unmap(self, external_port: int) -> None:
-        self.unmapped.append(external_port)
+    async def unmap(self, external_port: int, transport: Transport) -> None:
+        self.unmapped.append((transport.name, external_port))
 
 
 def test_a_mapping_is_renewed_at_half_time_and_given_back_at_the_end() -> None:
@@ -155,7 +159,7 @@ def test_a_mapping_is_renewed_at_half_time_and_given_back_at_the_end() -> None:
     clock = trio.testing.MockClock(autojump_threshold=0)
     assert anyio.run(scenario, backend="trio", backend_options={"clock": clock}) == [0, 1800, 3600, 5400]
     assert len(outcomes) == 1
-    assert gateway.unmapped == [4000]
+    assert gateway.unmapped == [("UDP", 4000), ("TCP", 4000)]
 
 
 @anyio_test
@@ -164,9 +168,61 @@ async def test_a_upnp_router_maps_and_takes_back() -> None:
         gateway = UpnpGateway(description_url=router.url)
         result = await gateway.map(4000, 4000, 3600)
         assert result == Mapped(external_port=4000, lifetime_s=3600, external_ip="8.8.4.4")
-        assert router.mappings["4000"]["NewProtocol"] == "UDP"
-        assert router.mappings["4000"]["NewLeaseDuration"] == "3600"
+        assert router.mappings["UDP", "4000"]["NewLeaseDuration"] == "3600"
         await gateway.unmap(4000)
+        assert router.mappings == {}
+
+
+@anyio_test
+@pytest.mark.parametrize("speaks_pcp", [True, False])
+async def test_both_protocols_are_mapped_at_one_outside_port_and_given_back(speaks_pcp: bool) -> None:
+    router = DatagramRouter(speaks_pcp=speaks_pcp)
+    async with running(router) as gateway:
+        mapper = PortMapper([("PCP", gateway)], 4000)
+        assert (await mapper.map_once()).state is MappingState.MAPPED
+        assert router.mappings == {("UDP", 4000): 4000, ("TCP", 4000): 4000}
+        await mapper.release()
+        assert router.mappings == {}
+
+
+@anyio_test
+async def test_a_router_that_forwards_datagrams_alone_is_named_with_what_to_do() -> None:
+    router = DatagramRouter(refused=frozenset({"TCP"}))
+    async with running(router) as gateway:
+        mapper = PortMapper([("PCP", gateway)], 4000)
+        outcome = await mapper.map_once()
+        assert (outcome.state, outcome.external_port) == (MappingState.HALF, 4000)
+        assert "forward TCP port 4000 to port 4000 of this machine by hand" in outcome.explanation
+        await mapper.release()
+        assert router.mappings == {}
+
+
+@anyio_test
+async def test_where_tcp_gets_another_outside_port_udp_follows_it() -> None:
+    router = DatagramRouter(taken=frozenset({("TCP", 4000)}))
+    async with running(router) as gateway:
+        outcome = await PortMapper([("PCP", gateway)], 4000).map_once()
+    assert (outcome.state, outcome.external_port) == (MappingState.MAPPED, 4001)
+    assert router.mappings == {("UDP", 4000): 4001, ("TCP", 4000): 4001}
+
+
+@anyio_test
+async def test_where_no_port_is_free_for_both_it_is_half() -> None:
+    router = DatagramRouter(taken=frozenset({("TCP", 4000), ("UDP", 4001)}))
+    async with running(router) as gateway:
+        outcome = await PortMapper([("PCP", gateway)], 4000).map_once()
+    assert outcome.state is MappingState.HALF
+    assert "another outside port" in outcome.explanation
+    assert router.mappings == {("UDP", 4000): outcome.external_port}
+
+
+@anyio_test
+async def test_a_upnp_router_maps_both() -> None:
+    with upnp_router(UpnpRouter()) as router:
+        mapper = PortMapper([("UPnP", UpnpGateway(description_url=router.url))], 4000)
+        assert (await mapper.map_once()).state is MappingState.MAPPED
+        assert sorted(router.mappings) == [("TCP", "4000"), ("UDP", "4000")]
+        await mapper.release()
         assert router.mappings == {}
 
 
