@@ -20,7 +20,7 @@ import turbohtml
 from crawler.core.link import Link, LinkKind
 from crawler.core.references import css_references, srcset_references
 from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
-from crawler.core.trees import fit_for_tree
+from crawler.core.trees import COUNTED_BYTES, ELEMENT_BYTES, PLAIN_BYTES_MAX, PLAIN_PAGE_BYTES, fit_for_tree
 from crawler.core.urls import STANDARD, UrlRules
 
 LINKS_MAX = 20_000
@@ -28,8 +28,8 @@ LINKS_MAX = 20_000
 SITEMAP_LINKS_MAX = 50_000
 LINKS_CHARS_MAX = 16 * 2**20
 """Of all links of a page, if each were as long as the base that they are relative to."""
-PARSED_BYTES_MAX = 2 * 2**20
-"""Of a page or style, as search engines read them: a tree takes 20 times its size, also of plain text."""
+PARSED_BYTES_MAX = 13 * 2**18
+"""Of a page or style: a tree takes 20 times its size, also of plain text. Search engines read 2 MiB."""
 SITEMAP_BYTES_MAX = 16 * 2**20
 
 
@@ -176,7 +176,11 @@ def html_links(
 
 def _readable(body: bytes) -> bytes:
     """As much of the page as a tree is made of."""
-    return fit_for_tree(body[:PARSED_BYTES_MAX])
+    body = body[:PARSED_BYTES_MAX]
+    # For nearly all pages this count is enough to know.
+    tags = body.count(b"<")
+    worst = tags * (COUNTED_BYTES * len(body) + ELEMENT_BYTES * tags)
+    return body if worst <= PLAIN_BYTES_MAX and len(body) <= PLAIN_PAGE_BYTES else fit_for_tree(body)
 
 
 def _add_anchor(element: turbohtml.Element, href: str, collected: "_Collector") -> None:

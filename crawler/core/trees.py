@@ -17,8 +17,8 @@ PLAIN_BYTES_MAX = 16 * TREE_BYTES_MAX
 that uses all of it takes 256 MB for some milliseconds; nearly all pages are let through by it, for nothing."""
 PLAIN_PAGE_BYTES = 128 * 1024
 WALKED_BYTES_MAX = 512 * 1024
-_ELEMENT_BYTES, _ATTRIBUTE_BYTES = 128, 24
-_SOURCE_BYTE = 10
+ELEMENT_BYTES, _ATTRIBUTE_BYTES = 128, 24
+COUNTED_BYTES = 10
 """An attribute takes three bytes of the page, at least."""
 _COMPARED = 4_096
 """Attributes of two tags are compared with each other: this makes a tenth of a second of it weigh as much as it may."""
@@ -42,7 +42,7 @@ _FENCES = frozenset(
 def fit_for_tree(body: bytes) -> bytes:
     """As much of the page as makes no larger tree than `TREE_BYTES_MAX` and what it holds itself."""
     tags = body.count(b"<")
-    worst = tags * (_SOURCE_BYTE * len(body) + _ELEMENT_BYTES * tags)
+    worst = tags * (COUNTED_BYTES * len(body) + ELEMENT_BYTES * tags)
     if worst <= PLAIN_BYTES_MAX and len(body) <= PLAIN_PAGE_BYTES:
         return body  # nearly all pages: this costs a few microseconds
     end = _end_of_fit(body.replace(b"\0", b""))  # in UTF-16 every second byte is none
@@ -61,7 +61,7 @@ def _end_of_fit(body: bytes) -> int | None:
         if taken > TREE_BYTES_MAX:
             return last
         last = start
-        weight = _ELEMENT_BYTES + _SOURCE_BYTE * (match.end() - start)
+        weight = ELEMENT_BYTES + COUNTED_BYTES * (match.end() - start)
         if match[1] is None:
             taken += merged * weight // _COMPARED  # each with each
             merged += weight
@@ -100,4 +100,4 @@ def _closes_what_it_opens(body: bytes) -> bool:
 
 
 def _weight(token: turbohtml.Token) -> int:
-    return _ELEMENT_BYTES + _ATTRIBUTE_BYTES * len(token.attrs or ())
+    return ELEMENT_BYTES + _ATTRIBUTE_BYTES * len(token.attrs or ())

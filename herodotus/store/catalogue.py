@@ -18,10 +18,11 @@ from herodotus.core.index_rows import (
 )
 from herodotus.store.engine import Archive
 from herodotus.store.faces import Around, ContainerFacts
-from herodotus.store.member_cache import LargeCapture, MemberCache
+from herodotus.store.large_captures import LargeCapture
 from herodotus.store.members import scan_passing
 from herodotus.store.reader import (
     HISTORY_MAX,
+    MemberCache,
     ShownReader,
     Version,
 )

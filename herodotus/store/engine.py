@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from threading import RLock
 
@@ -63,7 +64,7 @@ from herodotus.store.log import (
 from herodotus.store.manifest import LostFiles, Manifest
 from herodotus.store.quarantine import Quarantine
 from herodotus.store.settings import ArchiveSettings
-from herodotus.store.spools import Lying, Spools
+from herodotus.store.spools import Lying, Spool
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +133,7 @@ class Archive:
         self.now = now
         self.log = IngestLog(files, self.settings.software, random_bytes)
         self.manifest = Manifest(files, self.log, state)
-        self.spools = Spools(lambda: files.disk(files.present[0]))
+        self._spooled = count()
         self.lost_files = LostFiles(files, state)
         self.uncut: set[int] = set()
         """Logs of which nothing is left to continue: another one is begun."""
@@ -445,6 +446,11 @@ class Archive:
         self._unflushed = 0
 
     # -- damage, closing ----------------------------------------------------------------------------------
+
+    def spool(self) -> Spool:
+        """Where a large capture waits."""
+        # After a power cut between two lines an empty file of that name is left, which the next of its number takes.
+        return Spool(self.files.disk(self.files.present[0]), f"spool.{next(self._spooled)}")
 
     def note_damage(self, file: int, offset: int, reason: str, *, is_rotten: bool = True) -> None:
         """Not rotten: the member is whole, and what it refers to is not."""

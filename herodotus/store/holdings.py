@@ -44,9 +44,9 @@ from herodotus.store.engine import Archive
 from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, TakeDraw, Taken, TakePayload
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle, compress_to_disk
+from herodotus.store.large_captures import LargeCapture
 from herodotus.store.large_parcels import Packed, bare_of, check_large
 from herodotus.store.losses import Losses, release
-from herodotus.store.member_cache import LargeCapture
 from herodotus.store.members import LARGE_BYTES, MEMBER_BYTES_MAX, is_within, scan_members
 from herodotus.store.mending import came, look
 from herodotus.store.reader import Reader
@@ -114,8 +114,8 @@ def _parcel(archive: Archive, key: bytes, value: bytes, sign: Sign) -> Parcel | 
         return None
     if isinstance(capture, LargeCapture):
         bare, packed = bare_of(capture)
-        members = compress_to_disk(sign(bare), None, bare.record_id, packed, archive.spools.open)
-        return Parcel(id=capture.id, data=put_together(members, archive.spools.open))
+        members = compress_to_disk(sign(bare), None, bare.record_id, packed, archive.spool)
+        return Parcel(id=capture.id, data=put_together(members, archive.spool))
     deposit = capture.as_deposit()
     vouched = sign(deposit)
     data = lies if vouched is deposit and not capture.is_revisit else None
@@ -346,7 +346,7 @@ class ArchiveHoldings:
         return await self._read(lambda archive: _payloads(archive, keys, take))
 
     def spool(self) -> Spool:
-        return self._archive.spools.open()
+        return self._archive.spool()
 
     async def append(self, spool: Spool, data: bytes | bytearray) -> None:
         await self._read(lambda _archive: spool.append(data))

@@ -103,7 +103,7 @@ class Intake:
         item = NewCapture(
             id=id_,
             kind=RowKind.BODY if found is None else RowKind.REVISIT,
-            members=compress_to_disk(deposit, found, record_id, packed, self._archive.spools.open),
+            members=compress_to_disk(deposit, found, record_id, packed, self._archive.spool),
             url="" if found is not None and found.url == capture.url else capture.url,
             arrival=decode_entry(known).arrival
             if known is not None

@@ -25,7 +25,7 @@ from herodotus.core.warc import (
     split_head,
     split_records,
 )
-from herodotus.store.member_cache import LargeCapture
+from herodotus.store.large_captures import LargeCapture
 from herodotus.store.members import GZIP_MAGIC, PassingMember
 from herodotus.store.spools import PIECE_BYTES, Lying, OnDisk
 

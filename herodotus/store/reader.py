@@ -9,12 +9,13 @@ it everything is back as it was. Rows of the index name no address, so a rule ab
 address, and one about contents with the start of a digest that the row has.
 """
 
+from collections import OrderedDict
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from herodotus.core.captures import CaptureId, Original, position_of
-from herodotus.core.errors import DamagedRecordError
+from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import (
     ADDRESS,
     BUCKETS,
@@ -40,9 +41,13 @@ from herodotus.core.index_rows import (
 from herodotus.core.removals import Removals
 from herodotus.core.warc import TIME_MAX_S
 from herodotus.store.engine import Archive
-from herodotus.store.member_cache import MemberCache
-from herodotus.store.stored_records import StoredCapture
+from herodotus.store.files import Files
+from herodotus.store.large_captures import read_large
+from herodotus.store.members import LARGE_BYTES, MemberTooLargeError, decode_member
+from herodotus.store.stored_records import OURS, StoredCapture, checked_record
 
+READ_AHEAD_BYTES = 256 * 1024  # a stream's neighbours in one call to the disk
+READ_AHEAD_FILES = 4  # segments of one bucket alternate in ring order
 MOVES_MAX = 5  # sealing and compaction take longer than a read, so one is enough; five is certain
 _VARIANT = slice(1 + KEY_BYTES + 4, 1 + KEY_BYTES + 4 + 3)
 Row = tuple[bytes, bytes]
@@ -75,6 +80,56 @@ class Version:
     @property
     def first_seen_s(self) -> int:
         return self.id.time_s
+
+
+class MemberCache:
+    """Members by their places. Neighbours share one, so the last is kept; a stream reads ahead."""
+
+    def __init__(self, files: Files, *, reads_ahead: bool = False) -> None:
+        self._files = files
+        self._at: tuple[int, int] | None = None
+        self._content, self._rest = b"", b""
+        self._ahead: OrderedDict[int, tuple[int, bytes]] | None = OrderedDict() if reads_ahead else None
+
+    def capture(self, place: FilePlace) -> StoredCapture:
+        """As it was written, not compared with the digest yet. DamagedRecordError when it is not whole,
+        FileNotFoundError when the file is not here (any more)."""
+        at = (place.file, place.offset)
+        try:
+            if at != self._at:
+                self._at = None
+                self._content, self._rest = b"", b""  # not held beside the next, which may be as large
+                if place.length > LARGE_BYTES:
+                    return read_large(self._files, place)
+                data = self._bytes_at(place)
+                try:
+                    self._content, length = decode_member(
+                        data, LARGE_BYTES, self._files.dictionary(place.file)
+                    )
+                except MemberTooLargeError:
+                    return read_large(self._files, place)
+                self._rest = data[length:]
+                self._at = at
+            parsed = OURS.match(self._content, place.skip) or checked_record(self._content, place.skip)
+            return StoredCapture(self._content, place, self._files, parsed, self._rest)
+        except MalformedRecordError as error:
+            path = self._files.path(place.file)
+            raise DamagedRecordError(path, place.offset, error.reason) from error
+
+    def _bytes_at(self, place: FilePlace) -> bytes:
+        if self._ahead is None or place.length > READ_AHEAD_BYTES:
+            return self._files.read(place)
+        start, data = self._ahead.get(place.file, (0, b""))
+        at = place.offset - start
+        if not 0 <= at <= len(data) - place.length:
+            data, at = self._files.read_at(place.file, place.offset, READ_AHEAD_BYTES), 0
+            self._ahead[place.file] = (place.offset, data)
+            self._ahead.move_to_end(place.file)
+            if len(self._ahead) > READ_AHEAD_FILES:
+                self._ahead.popitem(last=False)
+            if len(data) < place.length:
+                return self._files.read(place)  # which raises with the reason
+        return data[at : at + place.length]
 
 
 class Reader:

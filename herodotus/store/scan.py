@@ -14,7 +14,7 @@ from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import FilePlace
 from herodotus.core.warc import WarcRecord, check_block, sha1_label, sha1_of, split_record
 from herodotus.store.files import Files
-from herodotus.store.member_cache import LargeCapture
+from herodotus.store.large_captures import LargeCapture
 from herodotus.store.members import decode_member, scan_passing
 from herodotus.store.stored_records import OURS, PRIMARY, StoredCapture, end_of_companion
 

@@ -39,11 +39,12 @@ from herodotus.store.free_space import find_room, grown
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import is_compressed
 from herodotus.store.journal import is_decided, settle_journals, write_journal
+from herodotus.store.large_captures import LargeCapture
 from herodotus.store.losses import Losses, settle
-from herodotus.store.member_cache import LargeCapture, MemberCache
 from herodotus.store.members import Dictionary, check_members
 from herodotus.store.missing_files import settle_manifest
 from herodotus.store.notes import SortedNotes
+from herodotus.store.reader import MemberCache
 from herodotus.store.salvage import salvaged, whole_parts
 from herodotus.store.segments import (
     PACK_BYTES_MAX,

@@ -23,8 +23,8 @@ from herodotus.store.disk import exists, make_folder, read_file, write_all
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.journal import PART
+from herodotus.store.large_captures import LargeCapture
 from herodotus.store.log import format_warcinfo
-from herodotus.store.member_cache import LargeCapture
 from herodotus.store.members import (
     ZSTD_LEVEL,
     Dictionary,

@@ -7,7 +7,6 @@ the last who knows it. A spool has a name only until it is open, so nothing of i
 import errno
 import os
 from collections.abc import Callable, Iterable
-from itertools import count
 
 from herodotus.core.errors import StoreRefusedError
 from herodotus.store.disk import Disk, write_all
@@ -67,18 +66,6 @@ def _refused(error: OSError) -> StoreRefusedError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreRefusedError("the disk is full")
     return StoreRefusedError(f"no place for a large capture: {error.strerror}")
-
-
-class Spools:
-    """Of one archive."""
-
-    def __init__(self, disk: Callable[[], Disk]) -> None:
-        self._disk = disk
-        self._numbers = count()
-
-    def open(self) -> Spool:
-        # After a power cut between two lines an empty file of that name is left, which the next of its number takes.
-        return Spool(self._disk(), f"spool.{next(self._numbers)}")
 
 
 def put_together(members: Iterable[Lying], spool: Callable[[], Spool]) -> bytes | OnDisk:

@@ -35,8 +35,7 @@ from herodotus.core.index_rows import (
     url_prefix,
 )
 from herodotus.store.engine import Archive
-from herodotus.store.member_cache import MemberCache
-from herodotus.store.reader import ShownReader
+from herodotus.store.reader import MemberCache, ShownReader
 from herodotus.store.stored_records import StoredCapture
 
 RING_BATCH = 512

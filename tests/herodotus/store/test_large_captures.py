@@ -21,8 +21,8 @@ from herodotus.store.catalogue import ArchiveCatalogue
 from herodotus.store.disk import Disk
 from herodotus.store.engine import Archive
 from herodotus.store.holdings import parcel_at, unpacked
+from herodotus.store.large_captures import LargeCapture
 from herodotus.store.large_parcels import check_large
-from herodotus.store.member_cache import LargeCapture
 from herodotus.store.members import LARGE_BYTES, MEMBER_BYTES_MAX
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild

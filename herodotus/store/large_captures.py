@@ -1,26 +1,20 @@
-"""How is a member read: as a whole, or, where it is large, in pieces that pass by?
-
-Members by their places. Neighbours share one, so the last is kept; a stream reads ahead.
-"""
+"""How is a record read that is too large to be held? It passes by, in pieces, for each who asks."""
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BytesIO
 from itertools import chain
 
 from herodotus.core.captures import HTTP_HEAD_BYTES_MAX, LargeBody, end_of_http_head, stretch_of
-from herodotus.core.errors import DamagedRecordError, MalformedRecordError
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import FilePlace
 from herodotus.core.warc import HEAD_BYTES_MAX, WarcRecord, split_head
 from herodotus.store.files import Files
-from herodotus.store.members import LARGE_BYTES, MemberTooLargeError, PassingMember, decode_member
+from herodotus.store.members import PassingMember, decode_member
 from herodotus.store.stored_records import OURS, PRIMARY, StoredCapture, checked_record
 
-READ_AHEAD_BYTES = 256 * 1024  # a stream's neighbours in one call to the disk
 KEPT_BYTES_MAX = 64 * 1024
-READ_AHEAD_FILES = 4  # segments of one bucket alternate in ring order
 _HEADS_BYTES_MAX = HEAD_BYTES_MAX + HTTP_HEAD_BYTES_MAX
 
 
@@ -117,66 +111,17 @@ class LargeCapture(StoredCapture):
             raise self._damaged(error) from error
 
 
-class MemberCache:
-    """Members by their places. Neighbours share one, so the last is kept; a stream reads ahead."""
-
-    def __init__(self, files: Files, *, reads_ahead: bool = False) -> None:
-        self._files = files
-        self._at: tuple[int, int] | None = None
-        self._content, self._rest = b"", b""
-        self._ahead: OrderedDict[int, tuple[int, bytes]] | None = OrderedDict() if reads_ahead else None
-
-    def capture(self, place: FilePlace) -> StoredCapture:
-        """As it was written, not compared with the digest yet. DamagedRecordError when it is not whole,
-        FileNotFoundError when the file is not here (any more)."""
-        at = (place.file, place.offset)
-        try:
-            if at != self._at:
-                self._at = None
-                self._content, self._rest = b"", b""  # not held beside the next, which may be as large
-                if place.length > LARGE_BYTES:
-                    return self._large(place)
-                data = self._bytes_at(place)
-                try:
-                    self._content, length = decode_member(
-                        data, LARGE_BYTES, self._files.dictionary(place.file)
-                    )
-                except MemberTooLargeError:
-                    return self._large(place)
-                self._rest = data[length:]
-                self._at = at
-            parsed = OURS.match(self._content, place.skip) or checked_record(self._content, place.skip)
-            return StoredCapture(self._content, place, self._files, parsed, self._rest)
-        except MalformedRecordError as error:
-            path = self._files.path(place.file)
-            raise DamagedRecordError(path, place.offset, error.reason) from error
-
-    def _large(self, place: FilePlace) -> StoredCapture:
-        known = self._files.known_large(place)
-        if isinstance(known, LargeCapture):
-            return known  # it was read as a whole lately, and is again as it passes by
-        with suppress(MalformedRecordError):
-            found = LargeCapture(place, self._files)
-            if found.held_bytes <= KEPT_BYTES_MAX:
-                self._files.know_large(place, found)
-            return found
-        # Damaged, or of another form than ours: the general way tells.
-        data = self._files.read(place)
-        content, length = decode_member(data, dictionary=self._files.dictionary(place.file))
-        parsed = OURS.match(content, place.skip) or checked_record(content, place.skip)
-        return StoredCapture(content, place, self._files, parsed, data[length:])
-
-    def _bytes_at(self, place: FilePlace) -> bytes:
-        if self._ahead is None or place.length > READ_AHEAD_BYTES:
-            return self._files.read(place)
-        start, data = self._ahead.get(place.file, (0, b""))
-        at = place.offset - start
-        if not 0 <= at <= len(data) - place.length:
-            data, at = self._files.read_at(place.file, place.offset, READ_AHEAD_BYTES), 0
-            self._ahead[place.file] = (place.offset, data)
-            self._ahead.move_to_end(place.file)
-            if len(self._ahead) > READ_AHEAD_FILES:
-                self._ahead.popitem(last=False)
-            if len(data) < place.length:
-                return self._files.read(place)  # which raises with the reason
-        return data[at : at + place.length]
+def read_large(files: Files, place: FilePlace) -> StoredCapture:
+    known = files.known_large(place)
+    if isinstance(known, LargeCapture):
+        return known  # it was read as a whole lately, and is again as it passes by
+    with suppress(MalformedRecordError):
+        found = LargeCapture(place, files)
+        if found.held_bytes <= KEPT_BYTES_MAX:
+            files.know_large(place, found)
+        return found
+    # Damaged, or of another form than ours: the general way tells.
+    data = files.read(place)
+    content, length = decode_member(data, dictionary=files.dictionary(place.file))
+    parsed = OURS.match(content, place.skip) or checked_record(content, place.skip)
+    return StoredCapture(content, place, files, parsed, data[length:])
