@@ -202,8 +202,11 @@ class CopyServices:
                     parcel = await holdings.parcel(key, self._parts.sign)
                 if parcel is not None:
                     is_here = True
-                    async with self._held(sender, len(parcel.data)):
-                        async for frame in self._frames(parcel.data):
+                    async with (
+                        self._held(sender, len(parcel.data)),
+                        aclosing(self._frames(parcel.data)) as frames,
+                    ):
+                        async for frame in frames:
                             yield frame
         if not is_here:
             for frame in wire.frames_of(wire.MISSING, member):

@@ -16,7 +16,9 @@ from crawler.core.urls import url_key
 from dht import Contact, Key, Member, Ring, key_of
 from dht.core.arcs import WHOLE
 from dht.core.holders import Table
+from dht.core.ids import PeerKey
 from dht.core.placement import Rule
+from dht.core.places import Standing
 from herodotus.copies.fetch_queue import receive_all
 from herodotus.copies.shared_state import Parts, View
 from herodotus.copies.wire import STORED
@@ -94,6 +96,9 @@ class AskedRing:
 
     def members(self) -> tuple[Member, ...]:
         return ()
+
+    def standings(self) -> dict[PeerKey, Standing]:
+        return {}
 
 
 async def test_readers_are_sent_to_the_holders_of_its_position() -> None:

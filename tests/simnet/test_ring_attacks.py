@@ -62,9 +62,10 @@ def test_without_the_rule_the_checker_says_what_broke(
 
 
 def test_half_of_the_places_is_more_than_six_copies_stand_and_that_is_said() -> None:
-    found = report("colluding-places", {"one_in": 2, "spares": 0, "for_s": 120}, seed=5)
-    assert found.violation is not None
-    assert "all copies" in str(found.violation["detail"])
+    """Of twenty members one key in 180 has all its copies there, so not each ring has such a key."""
+    settings = {"one_in": 2, "spares": 0, "for_s": 120}
+    found = [report("colluding-places", settings, seed=seed).violation for seed in range(1, 31)]
+    assert any("all copies" in str(one["detail"]) for one in found if one is not None)
 
 
 def test_attackers_are_drawn_by_the_seed_and_a_run_can_be_repeated() -> None:
