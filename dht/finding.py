@@ -62,7 +62,7 @@ def record_facts(rules: RingRules, verifier: Verifier) -> Callable[[bytes], Publ
             peer_id=record.peer,
             incarnation=record.incarnation,
             expires_at=float(record.expires_s),
-            addresses=tuple(socket_address(address.host, address.port) for address in record.addresses),
+            addresses=tuple(socket_address(line.host, line.udp) for line in record.lines if line.udp),
             first_position=contacts[0].position,
         )
 

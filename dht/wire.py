@@ -26,12 +26,14 @@ from dht.core.frames import PAYLOAD_BYTES_MAX
 from dht.core.ids import IPV4_BYTES, IPV6_BYTES, PEER_KEY_BYTES, IdCheck, NetworkId, PeerKey
 from dht.core.records import (
     NO_DAY,
+    NO_PORT,
     RECORD_VERSION,
     SIGNATURE_BYTES,
     Address,
     Contact,
     HostField,
     IndexField,
+    Line,
     MaybePeer,
     News,
     PeerField,
@@ -39,6 +41,7 @@ from dht.core.records import (
     PortField,
     SignedRecord,
     SlotField,
+    is_host,
 )
 
 RECORD_DOMAIN: Final = b"herodotus/rec/1"
@@ -219,15 +222,21 @@ def _check(signed: SignedRecord) -> SignedRecord:
         SIGNATURE_BYTES,
     ):
         raise ValueError("a rotation names the key before, which signs too")
-    for address in record.addresses:
-        if len(address.host) not in (IPV4_BYTES, IPV6_BYTES):
-            raise ValueError("no address")
-    if (record.since == NO_DAY) != (record.version < RECORD_VERSION):
+    if not all(is_host(line.host) for line in record.lines):
+        raise ValueError("no address")
+    if record.seat is not None and not is_host(record.seat.host):
+        raise ValueError("no address")
+    if (record.since == NO_DAY) != (record.version < 2):
         raise ValueError("records say since when, from version 2 on")
+    if any((line.tcp == NO_PORT) != (record.version < RECORD_VERSION) for line in record.lines):
+        raise ValueError("records have a port of each protocol, from version 3 on")
     for stay in record.trail:
         if stay.place[0] not in (IPV4_BYTES, IPV6_BYTES) or len(stay.place) > 1 + stay.place[0]:
             raise ValueError("no place")
     # Nobody has seen the record yet, so that it may still be changed.
+    if record.version < RECORD_VERSION:
+        lines = tuple(Line.at(line.address) for line in record.lines)
+        msgspec.structs.force_setattr(record, "lines", lines)
     msgspec.structs.force_setattr(record, "network", _shared_network(record.network))
     return signed
 
@@ -287,7 +296,7 @@ class MessageCodec:
         @lru_cache(CONTACTS_REMEMBERED, typed=True)
         def contact(*fields: object) -> Contact:
             sound = msgspec.convert(fields, _Contact)
-            if len(sound.host) not in (IPV4_BYTES, IPV6_BYTES):
+            if not is_host(sound.host):
                 raise ValueError("no address")
             address = Address(host=sound.host, port=sound.port)
             return Contact.at(sound.peer, address, sound.slot, sound.index, id_check)

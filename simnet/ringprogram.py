@@ -20,7 +20,7 @@ from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
 from dht.core.messages import Message
-from dht.core.records import RECORD_VERSION, Contact, PeerRecord, contacts_of, first_contact_of
+from dht.core.records import RECORD_VERSION, Contact, Line, PeerRecord, contacts_of, first_contact_of
 from dht.core.records import Address as PackedAddress
 from dht.core.rules import RingRules
 from dht.core.seat import ClockJumped, HostSeen, PortFound, SearchEnded
@@ -140,7 +140,7 @@ class SimulatedRing:
             version=RECORD_VERSION,
             network=self.rules.network,
             peer=self.peers[host.number],
-            addresses=(packed_address(host.address),),
+            lines=(Line.at(packed_address(host.address)),),
             slot=0,
             virtual_nodes=self._virtual_nodes[host.number],
             incarnation=self._incarnations.get(self.peers[host.number], 0),

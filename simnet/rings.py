@@ -23,6 +23,7 @@ from dht.core.records import (
     Address,
     Contact,
     Departure,
+    Line,
     News,
     PeerRecord,
     SignedRecord,
@@ -85,7 +86,7 @@ def peer_number(number: int, *, virtual_nodes: int = 1) -> PeerRecord:
         version=RECORD_VERSION,
         network=NETWORK,
         peer=PeerKey(digest[:32]),
-        addresses=(address,),
+        lines=(Line.at(address),),
         slot=0,
         virtual_nodes=virtual_nodes,
         incarnation=0,
@@ -287,7 +288,7 @@ def learn(machine: RingMachine, news: Iterable[News], now: float) -> int:
     news = list(news)
     for one in news:
         if isinstance(one, SignedRecord):
-            machine._gossip.newcomers.prove(one.peer, one.record.addresses[0].host)
+            machine._gossip.newcomers.prove(one.peer, one.record.lines[0].host)
     return sum(machine._gossip.hear(one, now, "table") for one in news)
 
 

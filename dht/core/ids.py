@@ -23,6 +23,7 @@ CIRCLE = 1 << 160
 
 IPV4_BYTES = 4
 IPV6_BYTES = 16
+IPV4_MAPPED = bytes(10) + b"\xff\xff"  # how an IPv4 address begins where it is written as one of IPv6
 IPV6_PREFIX_BYTES = 8  # a subscriber gets a /64, so anything longer could be chosen at will
 
 

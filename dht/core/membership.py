@@ -374,7 +374,7 @@ class MemberTable:
         self.sums[bucket] = (self.sums[bucket] + sign * mark) % U32
         if self._id_check == "off":
             return
-        place = place_at(signed.record.addresses[0].host, self._places)
+        place = place_at(signed.record.lines[0].host, self._places)
         weight = self._weights.get(place, 0) + sign * signed.record.virtual_nodes
         assert weight >= 0, "what leaves was weighed when it came"
         if weight:
@@ -386,10 +386,10 @@ class MemberTable:
         """Too many positions on one address or in one place?  An address is only counted where its place is
         heavy.
         """
-        host, more = signed.record.addresses[0].host, signed.record.virtual_nodes
+        host, more = signed.record.lines[0].host, signed.record.virtual_nodes
         place = place_at(host, self._places)
         weight = self._weights.get(place, 0) + more
-        if held is not None and place_at(held.record.addresses[0].host, self._places) == place:
+        if held is not None and place_at(held.record.lines[0].host, self._places) == place:
             weight -= held.record.virtual_nodes
         # A place may hold a hundredth of the ring, so that the caps do not bind large honest networks in a large ring,
         # and some hundred positions in any case, so that a young ring can grow in one place.
@@ -398,7 +398,7 @@ class MemberTable:
         if weight <= VIRTUAL_NODES_MAX:
             return False
         anchor = anchor_of(host)
-        same = (s.record for s in self.records.values() if anchor_of(s.record.addresses[0].host) == anchor)
+        same = (s.record for s in self.records.values() if anchor_of(s.record.lines[0].host) == anchor)
         others = sum(record.virtual_nodes for record in same if held is None or record != held.record)
         return others + more > VIRTUAL_NODES_MAX
 
@@ -406,7 +406,7 @@ class MemberTable:
 def _is_same_place(old: PeerRecord, new: PeerRecord) -> bool:
     """The same positions, or fewer of them?"""
     return (
-        (old.addresses[0], old.slot) == (new.addresses[0], new.slot)
+        (old.address, old.slot) == (new.address, new.slot)
         and old.virtual_nodes >= new.virtual_nodes
         and (old.flags & LEAF) <= (new.flags & LEAF)
     )

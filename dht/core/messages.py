@@ -21,7 +21,6 @@ from dht.core.records import (
     MaybePeer,
     MaybeSignature,
     News,
-    PortField,
     SignatureField,
     SignedRecord,
     U32Field,
@@ -173,7 +172,7 @@ class AliveVerdict(Reply, frozen=True, kw_only=True, tag=21):
 class DialBackRequest(Request, frozen=True, kw_only=True, tag=24):
     """Please send a nonce to this port of the address you see me at: could a stranger reach me?"""
 
-    port: PortField
+    port: Annotated[int, Meta(ge=1, lt=1 << 16)]
 
 
 class DialBackReply(Reply, frozen=True, kw_only=True, tag=25):

@@ -119,7 +119,7 @@ class Newcomers:
         if waiting is not None:
             # One at another address has to come again: this one is being asked where it was, and counted there.
             before, after = waiting.signed.record, signed.record
-            if before.incarnation < after.incarnation and before.addresses[0] == after.addresses[0]:
+            if before.incarnation < after.incarnation and before.address == after.address:
                 self.waiting[peer] = _Waiting(signed, is_rumour or waiting.is_rumour, waiting.place)
             return True
         if self._is_full(place):
@@ -134,15 +134,15 @@ class Newcomers:
         if not self._host.rules.proves_newcomers or record.flags & LEAF:
             return True  # a leaf owns nothing, and cannot be asked
         held = self._table.records.get(record.peer) or self._table.records.get(PeerKey(record.previous))
-        host = record.addresses[0].host
-        if held is not None and held.record.addresses[0].host == host and not held.record.flags & LEAF:
+        host = record.lines[0].host
+        if held is not None and held.record.lines[0].host == host and not held.record.flags & LEAF:
             return True
         return (record.peer, host) in self._proven
 
     def _place_of(self, signed: SignedRecord) -> bytes:
         """Empty, without a bound: by peer our own network, as all peers of a laboratory may be in it."""
         rules = self._host.rules.places
-        place = place_at(signed.record.addresses[0].host, rules)
+        place = place_at(signed.record.lines[0].host, rules)
         is_ours = rules.by == "peer" and place == place_at(self._host.me.address.host, rules)
         return b"" if is_ours else place
 
@@ -234,7 +234,7 @@ class Newcomers:
         else:
             self._host.at(now + PLACE_AGAIN_S, partial(self._release, place))
             self._host.counts["newcomers silent"] += 1
-            self._silent[peer, signed.record.incarnation] = now + SILENT_S, signed.record.addresses[0].host
+            self._silent[peer, signed.record.incarnation] = now + SILENT_S, signed.record.lines[0].host
             if len(self._silent) > REMEMBERED_MAX:
                 self._silent.popitem(last=False)
         assert len(self.waiting) <= WAITING_MAX

@@ -78,7 +78,7 @@ class Standing(NamedTuple):
 
 def standing_of(record: PeerRecord, rules: PlaceRules, day: int) -> Standing:
     """On a day of the network (`PlaceRules.day_of`).  By peer all are of age: their members trust each other."""
-    standing = standing_at(record.peer, record.addresses[0].host, rules)
+    standing = standing_at(record.peer, record.lines[0].host, rules)
     if rules.by == "peer":
         return standing
     return standing._replace(is_of_age=is_of_age(record, standing.place, rules, day))
@@ -103,7 +103,7 @@ def trail_on(record: PeerRecord, rules: PlaceRules, day: int) -> tuple[Stay, ...
     """
     if rules.by == "peer":
         return ()
-    here = place_at(record.addresses[0].host, rules)
+    here = place_at(record.lines[0].host, rules)
     stays = record.trail
     if stays and stays[-1].place != here:
         stays = tuple(stay for stay in stays if stay.since < day)  # a day has one place: the last
@@ -121,7 +121,7 @@ def age_refusal(record: PeerRecord, held: PeerRecord, rules: PlaceRules) -> str 
         return "age"
     if rules.by == "peer":
         return None
-    here, before = (place_at(one.addresses[0].host, rules) for one in (record, held))
+    here, before = (place_at(one.lines[0].host, rules) for one in (record, held))
     known = [*held.trail] or [Stay(place=before, since=held.since)]
     stays = [stay.since for stay in known if stay.place == here]
     if here != before:
@@ -140,7 +140,7 @@ def settled_on(record: PeerRecord) -> int:
 
 def moved(record: PeerRecord, host: bytes, rules: PlaceRules) -> tuple[Stay, ...]:
     """The trail with the place before a move in it, if it was not: `trail_on` then adds the new one."""
-    old, new = place_at(record.addresses[0].host, rules), place_at(host, rules)
+    old, new = place_at(record.lines[0].host, rules), place_at(host, rules)
     if rules.by == "peer" or old == new or record.trail:
         return record.trail
     return (Stay(place=old, since=record.since),)

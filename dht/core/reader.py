@@ -15,7 +15,7 @@ from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine, RingStatistics
 from dht.core.placement import first, own_arcs
 from dht.core.places import Standing
-from dht.core.records import LEAF, Address, Contact, SignedRecord, first_contact_of
+from dht.core.records import LEAF, Address, Contact, Line, PeerRecord, SignedRecord, first_contact_of
 
 LOST: Final = frozenset({"dead", "departed"})
 """The ring's words for peers that two witnesses found dead; "unreachable" is one peer's impression."""
@@ -27,6 +27,7 @@ class Member:
     address: Address
     virtual_nodes: int
     clock: str  # well, unreachable, suspect, dead, ...
+    lines: tuple[Line, ...] = ()
 
 
 class RingReader(ABC):
@@ -52,9 +53,10 @@ class RingReader(ABC):
         return tuple(
             Member(
                 peer=peer,
-                address=signed.record.addresses[0],
+                address=signed.record.address,
                 virtual_nodes=signed.record.virtual_nodes,
                 clock=clocks.get(peer, "well"),
+                lines=signed.record.lines,
             )
             for peer, signed in sorted(self.machine.table.records.items())
         )
@@ -136,11 +138,22 @@ class RingReader(ABC):
         ]
 
     def is_known(self, address: Address) -> bool:
-        return any(address in signed.record.addresses for signed in self.machine.table.records.values())
+        known = self.machine.table.records.values()
+        return any(address == line.address for signed in known for line in signed.record.lines)
 
     def knows(self, peer: PeerKey) -> bool:
         """Is it in our table, a leaf perhaps, ourselves included?"""
         return peer in self.machine.table.records
+
+    def record_of(self, peer: PeerKey) -> PeerRecord | None:
+        """What our table has of a peer."""
+        signed = self.machine.table.records.get(peer)
+        return None if signed is None else signed.record
+
+    def lines_of(self, peer: PeerKey) -> tuple[Line, ...]:
+        """Where it says that it can be called; nothing of a peer that is not in our table."""
+        record = self.record_of(peer)
+        return () if record is None else record.lines
 
 
 def is_joined(ring: RingStatistics) -> bool:

@@ -5,7 +5,7 @@ The order of the fields is that of the wire, and their bounds are what a strange
 (`dht.wire`); values of our own making are not checked.  Two conventions keep the codec small and strangers honest:
 
 * `Contact.position` is **not sent**: the decoder builds contacts with `Contact.at`, which computes the
-  position from the address, so nobody can claim one.  (A record's positions follow from its first address
+  position from the address, so nobody can claim one.  (A record's positions follow from its first line
   in the same way.)
 * Signatures are made and checked outside, by a `Notary`, over the canonical encoding of the unsigned value.
 """
@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 
 from dht.core.ids import (
     IPV4_BYTES,
+    IPV4_MAPPED,
     IPV6_BYTES,
     NETWORK_ID_BYTES,
     PEER_KEY_BYTES,
@@ -28,8 +29,8 @@ from dht.core.ids import (
     position_of,
 )
 
-RECORD_VERSION = 2
-ADDRESSES_MAX = 4
+RECORD_VERSION = 3
+LINES_MAX = 4
 SLOTS = 8  # peers behind one address (ring.md 4.2)
 VIRTUAL_NODES_MAX = 64  # per anchor, whatever is offered (ring.md 4.2)
 RECORD_LIFE_S = 24 * 3600
@@ -40,14 +41,18 @@ SIGNATURE_BYTES = 64
 TRAIL_MAX = 7  # moves that a record tells of: one a day, for a week
 SECONDS_PER_DAY = 86_400
 DAY_MAX = (1 << 16) - 1  # in 2149
-NO_DAY = -1  # what records of version 1 say of age; no bytes of version 2 can
+NO_DAY = -1  # what records of version 1 say of age; no bytes of later versions can
+NO_PORT = -1  # what records of versions 1 and 2 say of TCP: their one port served both
+RELAYS_MAX = 3
+RELAY_BYTES = 8
 
 LEAF = 1  # flag: cannot be reached from outside, so it owns nothing
+CLOSED = 2  # flag: reached through its relays alone
 
 
 U32Field = Annotated[int, Meta(ge=0, lt=U32)]
 Seconds = Annotated[int, Meta(ge=0, lt=1 << 40)]
-PortField = Annotated[int, Meta(ge=1, lt=1 << 16)]
+PortField = Annotated[int, Meta(ge=0, lt=1 << 16)]  # 0: nothing comes in there
 SlotField = Annotated[int, Meta(ge=0, lt=SLOTS)]
 IndexField = Annotated[int, Meta(ge=0, lt=VIRTUAL_NODES_MAX)]
 HostField = Annotated[bytes, Meta(min_length=IPV4_BYTES, max_length=IPV6_BYTES)]  # packed: 4 or 16 bytes
@@ -57,11 +62,36 @@ DayField = Annotated[int, Meta(ge=0, le=DAY_MAX)]  # since 1970, by the network'
 PlaceField = Annotated[bytes, Meta(min_length=2, max_length=1 + IPV6_BYTES)]  # as `places.place_at` has it
 MaybePeer = Annotated[bytes, Meta(max_length=PEER_KEY_BYTES)]  # or empty
 MaybeSignature = Annotated[bytes, Meta(max_length=SIGNATURE_BYTES)]
+RelayField = Annotated[bytes, Meta(min_length=RELAY_BYTES, max_length=RELAY_BYTES)]
 
 
 class Address(Struct, array_like=True, frozen=True, kw_only=True):
     host: HostField
     port: PortField
+
+
+class Line(Struct, array_like=True, frozen=True, kw_only=True):
+    """A host, and where datagrams and streams get through to the peer there. Port 0: not by this protocol."""
+
+    host: HostField
+    udp: PortField
+    tcp: PortField = NO_PORT
+
+    @classmethod
+    def at(cls, address: Address) -> Self:
+        """With one number for both."""
+        return cls(host=address.host, udp=address.port, tcp=address.port)
+
+    @property
+    def address(self) -> Address:
+        return Address(host=self.host, port=self.udp)
+
+
+class Birth(Struct, array_like=True, frozen=True, kw_only=True):
+    """From which host a seat follows, and since which day its peer has it."""
+
+    host: HostField
+    day: DayField
 
 
 class Contact:
@@ -103,12 +133,12 @@ class Stay(Struct, array_like=True, frozen=True, kw_only=True):
 
 
 class PeerRecord(Struct, array_like=True, frozen=True, kw_only=True):
-    """What a peer says of itself, unsigned.  The first address is the anchor of its positions."""
+    """What a peer says of itself, unsigned.  The first line says its place and its positions."""
 
     version: Annotated[int, Meta(ge=0, le=255)]  # RECORD_VERSION
     network: Annotated[NetworkId, Meta(min_length=NETWORK_ID_BYTES, max_length=NETWORK_ID_BYTES)]
     peer: PeerField
-    addresses: Annotated[tuple[Address, ...], Meta(min_length=1, max_length=ADDRESSES_MAX)]
+    lines: Annotated[tuple[Line, ...], Meta(min_length=1, max_length=LINES_MAX)]
     slot: SlotField
     virtual_nodes: Annotated[int, Meta(ge=1, le=VIRTUAL_NODES_MAX)]
     incarnation: U32Field  # only its owner raises it
@@ -118,6 +148,12 @@ class PeerRecord(Struct, array_like=True, frozen=True, kw_only=True):
     previous: MaybePeer  # key rotation: the old public key, which signs too; else empty
     trail: Annotated[tuple[Stay, ...], Meta(max_length=TRAIL_MAX)] = ()  # oldest first; empty: no recent move
     since: DayField = NO_DAY  # since when it has been a member
+    seat: Birth | None = None
+    relays: Annotated[tuple[RelayField, ...], Meta(max_length=RELAYS_MAX)] = ()  # how their keys begin
+
+    @property
+    def address(self) -> Address:
+        return self.lines[0].address
 
 
 class SignedRecord(Struct, array_like=True, frozen=True, kw_only=True, tag=1):
@@ -174,8 +210,9 @@ def record_fault(record: PeerRecord, network: NetworkId, now: float) -> str | No
         return "network"
     if len(record.peer) != PEER_KEY_BYTES or len(record.previous) not in (0, PEER_KEY_BYTES):
         return "key"
-    if not 1 <= len(record.addresses) <= ADDRESSES_MAX or not all(map(is_address, record.addresses)):
-        return "address"
+    fault = _lines_fault(record)
+    if fault is not None:
+        return fault
     if not 0 <= record.slot < SLOTS or not 1 <= record.virtual_nodes <= VIRTUAL_NODES_MAX:
         return "positions"
     if not 0 <= record.incarnation < U32 or not 0 <= record.flags < U32:
@@ -183,10 +220,33 @@ def record_fault(record: PeerRecord, network: NetworkId, now: float) -> str | No
     return _age_fault(record, now) or _time_fault(record, now)
 
 
+def _lines_fault(record: PeerRecord) -> str | None:
+    """A member that owns keys is called by both protocols at the line that its positions follow from, or by relays."""
+    lines, relays = record.lines, record.relays
+    if not 1 <= len(lines) <= LINES_MAX or len({line.host for line in lines}) != len(lines):
+        return "lines"
+    for line in lines:
+        if not is_host(line.host) or not (0 <= line.udp < 1 << 16 and 0 <= line.tcp < 1 << 16):
+            return "address"
+    if any(line.udp == line.tcp == 0 for line in lines[1:]):
+        return "lines"  # that says nothing
+    if len(relays) > RELAYS_MAX or len(set(relays)) != len(relays) or any(map(_is_no_relay, relays)):
+        return "relays"
+    if record.flags & CLOSED:
+        return None if relays else "relays"
+    return None if record.flags & LEAF or (lines[0].udp and lines[0].tcp) else "lines"
+
+
+def _is_no_relay(relay: bytes) -> bool:
+    return len(relay) != RELAY_BYTES
+
+
 def _age_fault(record: PeerRecord, now: float) -> str | None:
     """No network's day is later than that of UTC."""
     today = int(now + CLOCK_SKEW_S) // SECONDS_PER_DAY
     days = [stay.since for stay in record.trail]
+    if record.seat is not None and not (is_host(record.seat.host) and 0 <= record.seat.day <= today):
+        return "seat"
     if not 0 <= record.since <= today or any(day > today for day in days):
         return "age"
     if len(days) == 1 or len(days) > TRAIL_MAX or any(one >= other for one, other in pairwise(days)):
@@ -209,8 +269,18 @@ def _time_fault(record: PeerRecord, now: float) -> str | None:
     return None
 
 
+def stream_port(address: Address, lines: tuple[Line, ...]) -> int:
+    """Where streams come in at the host of an address, 0 for nowhere; its own number where no line tells another."""
+    return next((line.tcp for line in lines if line.host == address.host), address.port)
+
+
 def is_address(address: Address) -> bool:
-    return len(address.host) in (IPV4_BYTES, IPV6_BYTES) and 0 < address.port < 1 << 16
+    return is_host(address.host) and 0 <= address.port < 1 << 16
+
+
+def is_host(host: bytes) -> bool:
+    """An IPv4 address has one form here: four bytes."""
+    return len(host) == IPV4_BYTES or (len(host) == IPV6_BYTES and not host.startswith(IPV4_MAPPED))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -220,7 +290,7 @@ def contacts_of(record: PeerRecord, id_check: IdCheck) -> tuple[Contact, ...]:
     """
     if record.flags & LEAF:
         return ()
-    anchor = record.addresses[0]
+    anchor = record.address
     return tuple(
         Contact.at(record.peer, anchor, record.slot, index, id_check) for index in range(record.virtual_nodes)
     )
@@ -229,4 +299,4 @@ def contacts_of(record: PeerRecord, id_check: IdCheck) -> tuple[Contact, ...]:
 def first_contact_of(record: PeerRecord, id_check: IdCheck) -> Contact:
     """How to talk to the host of a record as a whole, leaf or not."""
     contacts = contacts_of(record, id_check)
-    return contacts[0] if contacts else Contact.at(record.peer, record.addresses[0], record.slot, 0, id_check)
+    return contacts[0] if contacts else Contact.at(record.peer, record.address, record.slot, 0, id_check)

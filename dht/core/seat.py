@@ -76,7 +76,7 @@ class Seat:
 
     @staticmethod
     def of(record: PeerRecord) -> "Seat":
-        return Seat(address=record.addresses[0], slot=record.slot, is_leaf=bool(record.flags & LEAF))
+        return Seat(address=record.address, slot=record.slot, is_leaf=bool(record.flags & LEAF))
 
 
 # --- events

@@ -19,7 +19,7 @@ from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken
 from dht.core.ids import IdCheck
 from dht.core.machine import RingMachine
 from dht.core.places import moved
-from dht.core.records import LEAF, Contact, PeerRecord, first_contact_of
+from dht.core.records import LEAF, Contact, Line, PeerRecord, first_contact_of
 from dht.core.seat import (
     CreateRing,
     JoinRing,
@@ -146,7 +146,7 @@ class SeatedMachine:
         last = self.machine
         record = replace(
             last.own_record,
-            addresses=(seat.address,),
+            lines=(Line.at(seat.address),),
             slot=seat.slot,
             virtual_nodes=1 if seat.is_leaf else self._virtual_nodes,  # a leaf has none: weigh little
             flags=LEAF if seat.is_leaf else 0,

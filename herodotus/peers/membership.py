@@ -441,7 +441,7 @@ def outside_port(outcome: MappingOutcome, port: int) -> int:
 
 def first_slot(stated: int, last: PeerRecord | None, address: Address) -> int:
     """The slot in the settings, or else the one that was free when we were last at this address."""
-    if stated or last is None or last.addresses[0].host != address.host:
+    if stated or last is None or last.lines[0].host != address.host:
         return stated
     return last.slot
 

@@ -13,6 +13,7 @@ import anyio.abc
 
 from dht import Contact
 from dht.core.reader import Member
+from dht.core.records import stream_port
 from dht.endpoint import socket_address
 from dht.node_types import NodeStatistics
 from herodotus.core.reach import Reach
@@ -124,10 +125,11 @@ class ReachWatch:
             await anyio.sleep(NEWS_S)
 
     async def _knock_at(self, peer: bytes) -> None:
-        at, why = self._members[peer].address, None
+        member, why = self._members[peer], None
+        host, _ = socket_address(member.address.host, member.address.port)
         try:
             with anyio.fail_after(KNOCK_S):
-                await self._knock(*socket_address(at.host, at.port))
+                await self._knock(host, stream_port(member.address, member.lines))
         except TimeoutError:
             why = "no answer by TCP"
         except OSError as error:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
 from dht import open_node
-from dht.core.records import Address, SignedRecord
+from dht.core.records import Address, Line, SignedRecord
 from dht.endpoint import packed_address
 from dht.identity import peer_key, sign_record
 from dht.node import RingNode
@@ -68,7 +68,7 @@ def _invented(node: RingNode, asked: argparse.Namespace) -> list[SignedRecord]:
         key = Ed25519PrivateKey.generate()
         address = Address(host=hosts[number % len(hosts)], port=asked.port)
         slot = number // len(hosts) % 8
-        record = replace(own.record, peer=peer_key(key), addresses=(address,), slot=slot)
+        record = replace(own.record, peer=peer_key(key), lines=(Line.at(address),), slot=slot)
         found.append(sign_record(key, record))
     return found
 

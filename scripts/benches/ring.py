@@ -27,7 +27,7 @@ from dht.core import messages as m
 from dht.core.frames import DATAGRAM_BYTES_MAX
 from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.limits import Rate
-from dht.core.records import RECORD_VERSION, Address, Contact, PeerRecord
+from dht.core.records import RECORD_VERSION, Address, Contact, Line, PeerRecord
 from dht.core.strangers import LinkLimits
 from dht.endpoint import SessionEndpoint, socket_address
 from dht.identity import peer_key, sign_record
@@ -64,7 +64,7 @@ def endpoint() -> tuple[SessionEndpoint, Contact]:
         version=RECORD_VERSION,
         network=NETWORK,
         peer=peer_key(key),
-        addresses=(address,),
+        lines=(Line.at(address),),
         slot=0,
         virtual_nodes=1,
         incarnation=1,

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.ids import NetworkId
 from dht.core.machine import RingMachine
-from dht.core.records import RECORD_LIFE_S, RECORD_VERSION, Address, PeerRecord, SignedRecord
+from dht.core.records import RECORD_LIFE_S, RECORD_VERSION, Address, Line, PeerRecord, SignedRecord
 from dht.core.rules import RingRules
 from dht.identity import KeyNotary, peer_key, sign_record
 from dht.wire import decode_record, encode_record
@@ -37,7 +37,7 @@ def record(key: Ed25519PrivateKey, host: bytes, virtual_nodes: int) -> PeerRecor
         version=RECORD_VERSION,
         network=NETWORK,
         peer=peer_key(key),
-        addresses=(Address(host=host, port=4484),),
+        lines=(Line.at(Address(host=host, port=4484)),),
         slot=0,
         virtual_nodes=virtual_nodes,
         incarnation=int(NOW),

@@ -11,7 +11,7 @@ from random import Random
 from dht.core.ids import NetworkId, PeerKey
 from dht.core.membership import MemberTable
 from dht.core.places import PlaceRules
-from dht.core.records import RECORD_LIFE_S, RECORD_VERSION, SLOTS, Address, PeerRecord, SignedRecord
+from dht.core.records import RECORD_LIFE_S, RECORD_VERSION, SLOTS, Address, Line, PeerRecord, SignedRecord
 
 POSITIONS_MAX = 8
 LONG_AGO_DAYS = 400
@@ -54,7 +54,7 @@ def record_at(
         version=RECORD_VERSION,
         network=network,
         peer=PeerKey(chance.randbytes(32)),
-        addresses=(Address(host=host, port=PORT),),
+        lines=(Line.at(Address(host=host, port=PORT)),),
         slot=slot % SLOTS,
         virtual_nodes=positions,
         incarnation=int(now),

@@ -20,6 +20,7 @@ from dht.core.records import (
     Address,
     Contact,
     Death,
+    Line,
     Notary,
     PeerRecord,
     SignedRecord,
@@ -96,7 +97,7 @@ def phantoms(siege: Siege, count: int, liars: int, *, for_s: float) -> Figures:
         record = replace(
             own,
             peer=peer,
-            addresses=(address,),
+            lines=(Line.at(address),),
             slot=number // 254 % SLOTS,
             virtual_nodes=1,
             since=1,

@@ -253,7 +253,7 @@ class Liars:
         self._rng = ring.world.chance("lies")
         own = [ring.contact_of(host) for host in ring.hosts if ring.peers[host.number] in liars]
         phantoms = [
-            Contact.at(record.peer, record.addresses[0], 0, 0, ring.rules.id_check)
+            Contact.at(record.peer, record.address, 0, 0, ring.rules.id_check)
             for record in map(peer_number, range(10**9, 10**9 + 16))
         ]
         self._invented = [*own, *phantoms]

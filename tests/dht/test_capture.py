@@ -94,7 +94,7 @@ async def test_beyond_the_handshake_nothing_on_the_wire_can_be_read() -> None:
         for node in nodes:
             record = node.record
             assert record is not None
-            host_as_message_pack = b"\xc4\x04" + record.record.addresses[0].host
+            host_as_message_pack = b"\xc4\x04" + record.record.lines[0].host
             known += [encode_record(record), record.signature, host_as_message_pack]
             known += [bytes(node.me.peer), bytes(node.me.position)]
         for text in known:

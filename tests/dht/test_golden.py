@@ -10,7 +10,7 @@ from dht.wire import MessageCodec, decode_record
 from tests.dht.link_world import NETWORK
 from tests.dht.vectors import all_messages, vectors
 
-GOLDEN = Path(__file__).parent / "golden" / "ring-2.txt"
+GOLDEN = Path(__file__).parent / "golden" / "ring-3.txt"
 
 
 def golden() -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from dht.core.ids import NetworkId
 from dht.core.machine import RingMachine
 from dht.core.membership import MemberTable
 from dht.core.messages import Notify, Ping, Rumour
-from dht.core.records import Address, Contact, Departure, PeerRecord, SignedRecord, first_contact_of
+from dht.core.records import Address, Contact, Departure, Line, PeerRecord, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
 from dht.identity import KeyNotary, peer_key, rotation_record, sign_record, sign_rotation
 from simnet.rings import learn
@@ -26,7 +26,7 @@ OLD_PEER, NEW_PEER = peer_key(OLD), peer_key(NEW)
 
 def record(name: str, host: int = 7, incarnation: int = 5) -> PeerRecord:
     address = Address(host=bytes((192, 0, 2, host)), port=4484)
-    return replace(record_of(name), addresses=(address,), virtual_nodes=1, incarnation=incarnation)
+    return replace(record_of(name), lines=(Line.at(address),), virtual_nodes=1, incarnation=incarnation)
 
 
 BEFORE = sign_record(OLD, record("old"))

@@ -8,7 +8,7 @@ from dht.core.effects import Send
 from dht.core.frames import Address as SocketAddress
 from dht.core.ids import NetworkId
 from dht.core.machine import RingMachine
-from dht.core.records import first_contact_of
+from dht.core.records import Line, first_contact_of
 from dht.core.rules import RingRules
 from dht.endpoint import SessionEndpoint, packed_address
 from dht.identity import KeyNotary
@@ -23,7 +23,7 @@ RULES = RingRules(network=NetworkId(NETWORK), proves_newcomers=False)
 class Peer:
     def __init__(self, name: str, address: SocketAddress) -> None:
         notary = KeyNotary(key_from(name), NetworkId(NETWORK))
-        record = replace(record_of(name), addresses=(packed_address(address),), virtual_nodes=2)
+        record = replace(record_of(name), lines=(Line.at(packed_address(address)),), virtual_nodes=2)
         self.address = address
         self.contact = first_contact_of(record, RULES.id_check)
         self.machine = RingMachine(record=record, rules=RULES, notary=notary, random=Random(name))

@@ -19,7 +19,7 @@ from dht.core.newcomers import (
     Newcomers,
 )
 from dht.core.places import PlaceRules
-from dht.core.records import LEAF, Address, Contact, PeerRecord, SignedRecord, first_contact_of
+from dht.core.records import LEAF, Address, Contact, Line, PeerRecord, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, RingWorld, SimulatedNotary, learn, peer_number
 from tests.dht.machines import NOW, contact, counts, signed
@@ -38,7 +38,9 @@ def member(known: int = 6, rules: RingRules = RULES) -> RingMachine:
 
 
 def at(number: int, host: tuple[int, int, int, int], **changes: object) -> SignedRecord:
-    record = replace(signed(number).record, addresses=(Address(host=bytes(host), port=9_999),), **changes)
+    record = replace(
+        signed(number).record, lines=(Line.at(Address(host=bytes(host), port=9_999)),), **changes
+    )
     return SimulatedNotary(record.peer).sign_record(record)
 
 
@@ -253,7 +255,7 @@ def invented(number: int, now: float) -> SignedRecord:
     there = Address(host=bytes((10, 200, number // 250, number % 250 + 1)), port=9_999)
     record: PeerRecord = replace(
         peer_number(1_000 + number),
-        addresses=(there,),
+        lines=(Line.at(there),),
         incarnation=5,
         issued_s=int(now),
         expires_s=int(now) + 80_000,

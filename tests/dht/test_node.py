@@ -13,7 +13,7 @@ import trio.testing
 from dht.core.effects import ArcsChanged, Joined, JoinFailed, PeerChanged
 from dht.core.ids import Key, NetworkId, PeerKey, key_of
 from dht.core.places import BY_PEER, PlaceRules
-from dht.core.records import Address, Contact, SignedRecord, Stay
+from dht.core.records import Address, Contact, Line, SignedRecord, Stay
 from dht.core.rules import RingRules
 from dht.endpoint import packed_address
 from dht.errors import NoAnswerError
@@ -316,7 +316,7 @@ async def test_a_port_with_another_number_outside_is_the_one_in_the_record() -> 
         assert bert.node.statistics().restarts == 1
         record = bert.node.record
         assert record is not None
-        assert record.record.addresses == (Address(host=LOCALHOST, port=50_001),)
+        assert record.record.lines == (Line(host=LOCALHOST, udp=50_001, tcp=50_001),)
 
 
 async def test_two_nodes_that_only_name_each_other_still_become_a_ring() -> None:

@@ -49,7 +49,7 @@ def claim(number: int, issued_s: float, incarnation: int = 1, virtual_nodes: int
     """Peer `number` says that it sits where peer 7 does."""
     record = replace(
         peer_number(number, virtual_nodes=virtual_nodes),
-        addresses=PLACE.addresses,
+        lines=PLACE.lines,
         incarnation=incarnation,
         issued_s=int(issued_s),
         expires_s=int(issued_s) + 3600,
@@ -146,7 +146,7 @@ def test_renewing_a_record_does_not_make_a_claim_younger() -> None:
 
 def test_a_peer_that_moves_onto_a_taken_position_is_refused_like_a_stranger() -> None:
     one = machine()
-    elsewhere = replace(CLAIMANT.record, addresses=peer_number(2).addresses, incarnation=0)
+    elsewhere = replace(CLAIMANT.record, lines=peer_number(2).lines, incarnation=0)
     hear(one, HOLDER, SimulatedNotary(elsewhere.peer).sign_record(elsewhere))
     hear(one, CLAIMANT)
     settle(one, HOLDER, CLAIMANT)

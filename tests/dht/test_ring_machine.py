@@ -41,7 +41,19 @@ from dht.core.messages import (
     Rumour,
     Unchanged,
 )
-from dht.core.records import Contact, Death, PeerRecord, SignedRecord, Stay, contacts_of, record_fault
+from dht.core.records import (
+    CLOSED,
+    LEAF,
+    Birth,
+    Contact,
+    Death,
+    Line,
+    PeerRecord,
+    SignedRecord,
+    Stay,
+    contacts_of,
+    record_fault,
+)
 from dht.core.ring import merged
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
@@ -50,6 +62,9 @@ NOW = START_S
 RULES = RingRules(network=NETWORK, proves_newcomers=False)
 RECORDS = sorted((peer_number(n) for n in range(8)), key=lambda r: contacts_of(r, "ip")[0].position)
 PEERS = [contacts_of(record, "ip")[0] for record in RECORDS]  # in ring order
+
+ONE = Line(host=bytes((192, 0, 2, 7)), udp=4484, tcp=4485)
+OTHER = Line(host=bytes.fromhex("20010db8000000000000000000000007"), udp=4484, tcp=4485)
 
 
 def machine(place: int = 0) -> RingMachine:
@@ -328,7 +343,8 @@ def test_a_rumour_enters_the_table_once_and_is_offered_on() -> None:
     [
         (signed(4, network=b"stranger"), "records network"),
         (signed(4, version=1), "records version"),
-        (signed(4, version=3), "records version"),
+        (signed(4, version=2), "records version"),
+        (signed(4, version=4), "records version"),
         (signed(4, since=int(NOW) // 86_400 + 2), "records age"),
         (signed(4, trail=(Stay(place=b"\x04\x0a", since=9),)), "records trail"),
         (signed(4, trail=2 * (Stay(place=b"\x04\x0a", since=9),)), "records trail"),
@@ -336,7 +352,18 @@ def test_a_rumour_enters_the_table_once_and_is_offered_on() -> None:
         (replace(signed(4), signature=bytes(16)), "records forged"),
         (signed(4, slot=8), "records positions"),
         (signed(4, virtual_nodes=65), "records positions"),
-        (signed(4, addresses=()), "records address"),
+        (signed(4, lines=()), "records lines"),
+        (signed(4, lines=(ONE, ONE)), "records lines"),
+        (signed(4, lines=(replace(ONE, udp=0),)), "records lines"),
+        (signed(4, lines=(replace(ONE, tcp=0),)), "records lines"),
+        (signed(4, lines=(ONE, replace(OTHER, udp=0, tcp=0)), flags=LEAF), "records lines"),
+        (signed(4, lines=(replace(ONE, host=b"abc"),)), "records address"),
+        (signed(4, lines=(replace(ONE, host=bytes(10) + b"\xff\xff\x0a\x00\x00\x01"),)), "records address"),
+        (signed(4, flags=CLOSED), "records relays"),
+        (signed(4, flags=CLOSED, relays=(bytes(8), bytes(8))), "records relays"),
+        (signed(4, relays=(bytes(7),)), "records relays"),
+        (signed(4, seat=Birth(host=b"abc", day=1)), "records seat"),
+        (signed(4, seat=Birth(host=b"abcd", day=int(NOW) // 86_400 + 2)), "records seat"),
     ],
 )
 def test_a_bad_record_is_dropped_and_counted(bad: SignedRecord, reason: str) -> None:
@@ -344,6 +371,20 @@ def test_a_bad_record_is_dropped_and_counted(bad: SignedRecord, reason: str) -> 
     one.receive(Rumour(id=1, news=(bad,)), PEERS[5], NOW)
     assert PEERS[4].peer not in one.table.records
     assert dict(one.statistics().counts) == {reason: 1}
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        signed(4, lines=(ONE, replace(OTHER, udp=0))),  # its second line need not have both
+        signed(4, lines=(replace(ONE, udp=0, tcp=0),), flags=LEAF),
+        signed(4, lines=(replace(ONE, udp=0, tcp=0),), flags=CLOSED, relays=(bytes(8),)),
+        signed(4, relays=(bytes(8), b"another.")),  # for peers that do not speak its line's family
+        signed(4, seat=Birth(host=b"abcd", day=int(NOW) // 86_400)),
+    ],
+)
+def test_a_sound_record_is_no_fault(good: SignedRecord) -> None:
+    assert record_fault(good.record, good.record.network, NOW) is None
 
 
 def test_expired_future_and_endless_records_are_faults() -> None:

@@ -12,7 +12,7 @@ from dht.core.machine import RingMachine
 from dht.core.membership import MemberTable
 from dht.core.messages import HAVE_MAX, Digest, MemberRecords, Offer, Pull, Rumour
 from dht.core.places import PlaceRules, Standing
-from dht.core.records import Address, SignedRecord, Stay
+from dht.core.records import Address, Line, SignedRecord, Stay
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
 from tests.dht.machines import contact, death, machine, signed
@@ -24,7 +24,7 @@ DAY_S = 24 * 3600.0
 def at(number: int, host: tuple[int, int, int, int], slot: int = 0, virtual_nodes: int = 1) -> SignedRecord:
     record = replace(
         signed(number).record,
-        addresses=(Address(host=bytes(host), port=4484),),
+        lines=(Line.at(Address(host=bytes(host), port=4484)),),
         slot=slot,
         virtual_nodes=virtual_nodes,
     )
@@ -108,14 +108,14 @@ def test_no_member_moves_without_saying_so() -> None:
     before, after = Stay(place=bytes((4, 10, 0, 0)), since=50), Stay(place=bytes((4, 10, 7, 7)), since=100)
     one = renewed(at(0, (10, 0, 0, 1)), since=50, issued_s=100 * 86_400)
     enter(table, one)
-    assert enter(table, renewed(one, addresses=(there,))) == "trail"
+    assert enter(table, renewed(one, lines=(Line.at(there),))) == "trail"
     long_ago = (before, Stay(place=after.place, since=99))
-    assert enter(table, renewed(one, addresses=(there,), trail=long_ago)) == "trail"
-    moved = renewed(one, addresses=(there,), trail=(before, after))
+    assert enter(table, renewed(one, lines=(Line.at(there),), trail=long_ago)) == "trail"
+    moved = renewed(one, lines=(Line.at(there),), trail=(before, after))
     assert enter(table, moved) is None
     assert enter(table, renewed(moved, trail=())) == "trail", "nor forgets it the day after"
     assert enter(table, renewed(moved, trail=(before, replace(after, since=99)))) == "trail"
-    back = renewed(moved, addresses=one.record.addresses, trail=())
+    back = renewed(moved, lines=one.record.lines, trail=())
     assert enter(table, back) is None, "it was there before"
     later = MemberTable("ip", PlaceRules())
     enter(later, moved)
@@ -134,7 +134,7 @@ def test_a_test_ring_has_no_caps() -> None:
     table = MemberTable("off")
     for number in range(10):
         record = replace(at(number, (127, 0, 0, 1), 0, 64).record)
-        moved = replace(record, addresses=(Address(host=bytes((127, 0, 0, 1)), port=5000 + number),))
+        moved = replace(record, lines=(Line.at(Address(host=bytes((127, 0, 0, 1)), port=5000 + number)),))
         assert enter(table, SimulatedNotary(moved.peer).sign_record(moved)) is None
 
 

@@ -58,8 +58,8 @@ def test_a_record_survives_alone(signed: SignedRecord) -> None:
 @given(signed_records())
 def test_a_record_has_all_its_fields(signed: SignedRecord) -> None:
     kind, record, *signatures = msgspec.msgpack.decode(encode_record(signed))
-    assert decode_record(packed(kind, record[:-1], *signatures)) == MALFORMED
-    assert decode_record(packed(kind, record[:-1], signatures[0])) == MALFORMED
+    assert decode_record(packed(kind, record[:-3], *signatures)) == MALFORMED
+    assert decode_record(packed(kind, record[:-3], signatures[0])) == MALFORMED
 
 
 def test_fields_that_a_newer_peer_adds_are_ignored() -> None:
@@ -101,7 +101,9 @@ def test_unknown_kinds_of_news_are_left_out() -> None:
         (4, 7, CONTACT, 0, 1 << 32),
         (4, 7, [bytes(31), *CONTACT[1:]], 0, 0),
         (4, 7, [bytes(32), bytes(5), 1, 0, 0], 0, 0),
-        (4, 7, [bytes(32), bytes(4), 0, 0, 0], 0, 0),
+        (4, 7, [bytes(32), bytes(4), -1, 0, 0], 0, 0),
+        (4, 7, [bytes(32), bytes(10) + b"\xff\xff" + bytes(4), 1, 0, 0], 0, 0),
+        (24, 7, 0),
         (4, 7, [bytes(32), bytes(4), 65_536, 0, 0], 0, 0),
         (4, 7, [bytes(32), bytes(4), 1, 8, 0], 0, 0),
         (4, 7, [bytes(32), bytes(4), 1, 0, 64], 0, 0),

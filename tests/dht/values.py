@@ -9,12 +9,16 @@ from dht.core import messages as m
 from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.records import (
     DAY_MAX,
+    LINES_MAX,
     RECORD_VERSION,
+    RELAYS_MAX,
     TRAIL_MAX,
     Address,
+    Birth,
     Contact,
     Death,
     Departure,
+    Line,
     PeerRecord,
     SignedRecord,
     Stay,
@@ -31,7 +35,7 @@ def record_of(name: str) -> PeerRecord:
         version=RECORD_VERSION,
         network=NetworkId(NETWORK),
         peer=peer_key(key_from(name)),
-        addresses=(Address(host=bytes((192, 0, 2, 7)), port=4484),),
+        lines=(Line.at(Address(host=bytes((192, 0, 2, 7)), port=4484)),),
         slot=3,
         virtual_nodes=4,
         incarnation=5,
@@ -53,7 +57,10 @@ keys = st.binary(min_size=20, max_size=20).map(Key)
 peers = st.binary(min_size=32, max_size=32).map(PeerKey)
 signatures = st.binary(min_size=64, max_size=64)
 hosts = st.one_of(st.binary(min_size=4, max_size=4), st.binary(min_size=16, max_size=16))
-addresses = st.builds(Address, host=hosts, port=st.integers(1, 65_535))
+ports = st.integers(0, 65_535)
+addresses = st.builds(Address, host=hosts, port=ports)
+lines = st.builds(Line, host=hosts, udp=ports, tcp=ports)
+births = st.builds(Birth, host=hosts, day=st.integers(0, DAY_MAX))
 stays = st.builds(
     Stay,
     place=st.one_of(*(st.binary(max_size=size).map(bytes((size,)).__add__) for size in (4, 16))).filter(
@@ -78,7 +85,7 @@ def signed_records(draw: st.DrawFn) -> SignedRecord:
         version=draw(st.integers(RECORD_VERSION, 255)),
         network=NetworkId(draw(st.binary(min_size=8, max_size=8))),
         peer=draw(peers),
-        addresses=draw(tuples(addresses, 1, 4)),
+        lines=draw(tuples(lines, 1, LINES_MAX)),
         slot=draw(st.integers(0, 7)),
         virtual_nodes=draw(st.integers(1, 64)),
         incarnation=draw(u32),
@@ -88,6 +95,8 @@ def signed_records(draw: st.DrawFn) -> SignedRecord:
         previous=previous,
         since=draw(st.integers(0, DAY_MAX)),
         trail=draw(tuples(stays, 0, TRAIL_MAX)),
+        seat=draw(st.one_of(st.none(), births)),
+        relays=draw(tuples(st.binary(min_size=8, max_size=8), 0, RELAYS_MAX)),
     )
     return SignedRecord(
         record=record,

@@ -1,6 +1,6 @@
 """The protocol's test vectors: one of every frame, message and signature, from fixed values.
 
-`python -m tests.dht.vectors` prints them; `golden/ring-2.txt` is that output, and changes only with a new
+`python -m tests.dht.vectors` prints them; `golden/ring-3.txt` is that output, and changes only with a new
 version.
 """
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from dht.core import messages as m
 from dht.core.frames import Echo, Nonce
 from dht.core.ids import Key
-from dht.core.records import Address, Contact, Death, Departure, Stay
+from dht.core.records import Address, Birth, Contact, Death, Departure, Line, Stay
 from dht.identity import KeyNotary, peer_key, rotation_record, sign_record
 from dht.wire import encode_message, encode_record, record_signed_bytes
 from tests.dht.link_world import NETWORK, LinkWorld, key_from
@@ -100,7 +100,14 @@ def vectors() -> Iterator[tuple[str, bytes]]:
     yield "frame-nonce", Nonce(network=NETWORK, value=digest_of("nonce")).pack()
     yield "frame-echo", Echo(network=NETWORK, value=digest_of("nonce")).pack()
     record = record_of("anna")
-    both_families = replace(record, addresses=(FOUR, SIX), flags=1)
+    both_families = replace(record, lines=(Line.at(FOUR), Line(host=SIX.host, udp=0, tcp=SIX.port)), flags=1)
+    closed = replace(
+        record,
+        lines=(Line(host=FOUR.host, udp=0, tcp=0),),
+        flags=2,
+        relays=tuple(digest_of(name)[:8] for name in ("one", "two", "three")),
+    )
+    seated = replace(record, seat=Birth(host=bytes((198, 51, 100, 7)), day=20_710))
     yield "signed-bytes-record", record_signed_bytes(record)
     yield "record", encode_record(sign_record(ANNA, record))
     yield "record-both-families", encode_record(sign_record(ANNA, both_families))
@@ -109,6 +116,8 @@ def vectors() -> Iterator[tuple[str, bytes]]:
         Stay(place=bytes((4, 198, 51, 100)), since=20_715),
     )
     yield "record-moved", encode_record(sign_record(ANNA, replace(record, trail=trail)))
+    yield "record-closed", encode_record(sign_record(ANNA, closed))
+    yield "record-seated", encode_record(sign_record(ANNA, seated))
     yield "record-rotated", encode_record(rotation_record(ANNA, BERT, record))
     for message in all_messages():
         yield f"message-{type(message).__name__}-{message.id}", encode_message(message)

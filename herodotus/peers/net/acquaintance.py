@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Protocol
 
 from dht.core.ids import NetworkId, PeerKey
-from dht.core.records import Address, SignedRecord, record_fault
+from dht.core.records import Address, Line, SignedRecord, record_fault
 from dht.core.rules import RingRules
 from dht.endpoint import packed_address
 from dht.identity import Verifier
@@ -50,6 +50,10 @@ class RingTable(Protocol):
 
 
 class AskingRing(RingTable, Protocol):
+    def lines_of(self, peer: PeerKey) -> tuple[Line, ...]:
+        """Where it says that it can be called; nothing of a peer that the ring's table has not."""
+        ...
+
     async def answers(self, address: Address) -> bool:
         """Does a peer answer datagrams there?"""
         ...
@@ -73,7 +77,7 @@ class RingAcquaintance:
         if signed is None or signed.record.peer != caller:
             return CallerStanding.UNKNOWN
         packed = packed_address((str(ip_address(host.partition("%")[0])), 1)).host
-        is_there = any(address.host == packed for address in signed.record.addresses)
+        is_there = any(line.host == packed for line in signed.record.lines)
         return CallerStanding.NEWCOMER if is_there else CallerStanding.UNKNOWN
 
     def is_rotation(self, record: bytes, *, old: bytes, new: bytes) -> bool:

@@ -15,7 +15,8 @@ import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht import Contact
-from dht.core.records import Address
+from dht.core.ids import PeerKey as MemberKey
+from dht.core.records import Address, Line, stream_port
 from dht.endpoint import socket_address
 from herodotus.core.status import CallsStatus
 from herodotus.peers.calls import (
@@ -66,6 +67,8 @@ class CallingParts:
     acquaintance: Acquaintance
     urgent: Collection[str] = ()
     """Services whose calls never wait behind others."""
+    lines_of: Callable[[MemberKey], tuple[Line, ...]] = lambda peer: ()
+    """Where the ring's table has it that a peer can be called."""
     on_proven: Callable[[bytes], None] = lambda key: None
     on_called: Callable[[bytes, str | None], None] = lambda peer, why: None
     """A call to this peer was answered, or was in vain, and why."""
@@ -88,8 +91,9 @@ class _Place:
     """Connections to one key at one address may stand in for each other."""
 
     peer: bytes
-    host: bytes
+    address: Address
     port: int
+    """For streams."""
 
 
 @dataclass(slots=True)
@@ -187,7 +191,7 @@ class TlsCalls:
 
     @asynccontextmanager
     async def _connection(self, to: Contact, question: CallQuestion) -> AsyncIterator["_Use"]:
-        place = _Place(to.peer, to.address.host, to.address.port)
+        place = _Place(to.peer, to.address, stream_port(to.address, self._parts.lines_of(to.peer)))
         is_urgent = question.service in self._parts.urgent
         async with self._slot(place, is_urgent=is_urgent), self._in_all:
             use = _Use(self, place)
@@ -236,13 +240,13 @@ class TlsCalls:
 
     async def dial(self, place: _Place) -> FrameConnection:
         await self.make_room()
-        host, port = socket_address(place.host, place.port)
+        host, _ = socket_address(place.address.host, place.address.port)
         with anyio.fail_after(CONNECT_S), _call_errors():
             answers = self._parts.answers
-            if answers is not None and not await answers(Address(host=place.host, port=place.port)):
+            if answers is not None and not await answers(place.address):
                 raise PeerUnreachableError("it never answered a datagram")
             try:
-                connection = FrameConnection(await self._parts.dial(host, port))
+                connection = FrameConnection(await self._parts.dial(host, place.port))
             except OSError as error:
                 raise PeerUnreachableError(error.strerror or "no connection") from error
             try:

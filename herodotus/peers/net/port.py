@@ -60,6 +60,7 @@ class CallPort:
             on_called=parts.on_called,
             on_proven=parts.on_proven,
             answers=ring.answers,
+            lines_of=ring.lines_of,
         )
         async with open_calling(calling) as self.calls:
             yield self.calls

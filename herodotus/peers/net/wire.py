@@ -13,7 +13,7 @@ from herodotus.peers.calls import CALL_BYTES_MAX
 
 ALPN: Final = "herodotus-calls/1"
 NONCE_BYTES: Final = 32
-RECORD_BYTES_MAX: Final = 512
+RECORD_BYTES_MAX: Final = 900
 """As in a handshake of the ring."""
 SERVICE_BYTES_MAX: Final = 32
 REASON_BYTES_MAX: Final = 64

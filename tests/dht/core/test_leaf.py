@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from dht.core.effects import LookupDone, Send
 from dht.core.ids import NetworkId, key_of
 from dht.core.machine import RingMachine
-from dht.core.records import LEAF, Address, Contact, first_contact_of
+from dht.core.records import LEAF, Address, Contact, Line, first_contact_of
 from dht.core.rules import RingRules
 from dht.identity import KeyNotary, peer_key
 from tests.dht.link_world import NETWORK, key_from
@@ -20,7 +20,7 @@ START_S = 1_790_000_000.0
 def machine_of(name: str, host: int, flags: int = 0) -> RingMachine:
     record = replace(
         record_of(name),
-        addresses=(Address(host=bytes((127, host, 0, 1)), port=4484),),
+        lines=(Line.at(Address(host=bytes((127, host, 0, 1)), port=4484)),),
         virtual_nodes=1,
         flags=flags,
     )

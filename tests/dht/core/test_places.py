@@ -20,7 +20,7 @@ from dht.core.places import (
     standing_of,
     trail_on,
 )
-from dht.core.records import RECORD_VERSION, Address, PeerRecord, Stay, record_fault
+from dht.core.records import RECORD_VERSION, Address, Line, PeerRecord, Stay, record_fault
 
 RULES = PlaceRules()
 
@@ -30,7 +30,7 @@ def record(*hosts: str, number: int = 1) -> PeerRecord:
         version=RECORD_VERSION,
         network=NetworkId(bytes(8)),
         peer=PeerKey(bytes((number,)) * 32),
-        addresses=tuple(Address(host=ip_address(host).packed, port=4484) for host in hosts),
+        lines=tuple(Line.at(Address(host=ip_address(host).packed, port=4484)) for host in hosts),
         slot=0,
         virtual_nodes=1,
         incarnation=1,
@@ -156,7 +156,7 @@ def lived(homes: list[int], since: int = 100) -> list[PeerRecord]:
     for day, home in enumerate(homes, since):
         host = bytes((10, 0, home, 1))
         trail = moved(now, host, RULES)
-        now = replace(now, addresses=(Address(host=host, port=1),), trail=trail, issued_s=day * 86_400)
+        now = replace(now, lines=(Line.at(Address(host=host, port=1)),), trail=trail, issued_s=day * 86_400)
         now = replace(now, trail=trail_on(now, RULES, day))
         made.append(now)
     return made
@@ -189,7 +189,7 @@ def test_what_an_honest_member_says_of_its_moves_is_never_refused(homes: list[in
 def test_two_moves_in_a_day_are_one_and_the_way_back_is_none() -> None:
     def gone(one: PeerRecord, home: int) -> PeerRecord:
         host = bytes((10, 0, home, 1))
-        there = replace(one, addresses=(Address(host=host, port=1),), trail=moved(one, host, RULES))
+        there = replace(one, lines=(Line.at(Address(host=host, port=1)),), trail=moved(one, host, RULES))
         return replace(there, trail=trail_on(there, RULES, 110))
 
     begun = lived([1] * 10)[-1]

@@ -10,7 +10,7 @@ from dht.core.ids import Key
 from dht.core.machine import RingMachine
 from dht.core.places import PlaceRules
 from dht.core.reader import RingReader
-from dht.core.records import Address, PeerRecord, SignedRecord
+from dht.core.records import Address, Line, PeerRecord, SignedRecord
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
 
@@ -29,7 +29,7 @@ class Reader(RingReader):
 def record(number: int, host: tuple[int, int, int, int]) -> PeerRecord:
     return replace(
         peer_number(number),
-        addresses=(Address(host=bytes(host), port=4484),),
+        lines=(Line.at(Address(host=bytes(host), port=4484)),),
         incarnation=1,
         issued_s=int(START_S),
         expires_s=int(START_S) + 80_000,
@@ -76,7 +76,7 @@ def test_what_the_table_says_is_made_again_when_somebody_comes_moves_or_goes() -
     newcomer = record(50, (77, 7, 7, 7))
     assert learn(reader.machine, [signed(newcomer)], START_S) == 1
     assert newcomer.peer in reader.table().peers
-    moved = replace(newcomer, addresses=(Address(host=bytes((99, 9, 9, 77)), port=4484),), incarnation=2)
+    moved = replace(newcomer, lines=(Line.at(Address(host=bytes((99, 9, 9, 77)), port=4484)),), incarnation=2)
     reader.machine.table.put(signed(moved))
     assert reader.table().standings[newcomer.peer].place == bytes((4, 99, 9, 9))
     reader.machine.table.remove(newcomer.peer)

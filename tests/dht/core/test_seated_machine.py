@@ -10,7 +10,7 @@ from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken, Sen
 from dht.core.machine import RingMachine
 from dht.core.messages import Rumour
 from dht.core.reachability import Reachability, StandingChanged
-from dht.core.records import LEAF, Contact, PeerRecord, SignedRecord, first_contact_of
+from dht.core.records import LEAF, Contact, Line, PeerRecord, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
 from dht.core.seat import (
     ClockJumped,
@@ -166,7 +166,7 @@ def test_the_port_found_outside_is_in_the_record() -> None:
     seated.tell(PortFound(port=50_001), NOW)
     assert seated.machine.me.address.port == 50_001
     assert seated.machine.record is not None
-    assert seated.machine.record.record.addresses == (seated.machine.me.address,)
+    assert seated.machine.record.record.lines == (Line.at(seated.machine.me.address),)
 
 
 def test_a_join_that_nobody_answers_is_tried_again_at_the_seats_time_and_then_there_is_a_ring_of_one() -> (

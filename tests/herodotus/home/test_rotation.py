@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.ids import NetworkId
-from dht.core.records import NO_DAY, RECORD_VERSION, Address, PeerRecord, SignedRecord
+from dht.core.records import NO_DAY, RECORD_VERSION, Address, Line, PeerRecord, SignedRecord
 from dht.identity import Verifier, peer_key, sign_record
 from dht.wire import encode_record
 from herodotus.core.charter import TEST_CHARTER
@@ -42,7 +42,7 @@ def tell(home: Home, key: Ed25519PrivateKey) -> None:
         version=RECORD_VERSION,
         network=NetworkId(b"\x01" * 8),
         peer=peer_key(key),
-        addresses=(Address(host=b"\x7f\x00\x00\x01", port=4484),),
+        lines=(Line.at(Address(host=b"\x7f\x00\x00\x01", port=4484)),),
         slot=0,
         virtual_nodes=3,
         incarnation=7,
@@ -73,15 +73,31 @@ def test_a_record_of_version_1_opens_and_is_rotated_as_one_of_today(home: Home) 
     key = load_key(home.key, None)
     tell(home, key)
     kind, fields, signature = msgspec.msgpack.decode(home.record.read_bytes())
+    fields[3] = [line[:2] for line in fields[3]]
     home.record.write_bytes(msgspec.msgpack.encode([kind, [1, *fields[1:11]], signature]))
     before = last_record(home)
     assert before is not None
+    assert before.record.lines == (Line(host=b"\x7f\x00\x00\x01", udp=4484, tcp=4484),)
     assert (before.record.since, before.record.trail, before.record.incarnation) == (NO_DAY, (), 7)
     rotate(home, None, now_s=NOW_S)
     signed = last_record(home)
     assert signed is not None
     assert Verifier().is_record_signed(signed)
-    assert (signed.record.version, signed.record.since) == (2, NOW_S // 86_400)
+    assert (signed.record.version, signed.record.since) == (3, NOW_S // 86_400)
+
+
+def test_a_record_of_version_2_opens_and_keeps_its_age(home: Home) -> None:
+    key = load_key(home.key, None)
+    tell(home, key)
+    kind, fields, signature = msgspec.msgpack.decode(home.record.read_bytes())
+    fields[3] = [line[:2] for line in fields[3]]
+    home.record.write_bytes(msgspec.msgpack.encode([kind, [2, *fields[1:13]], signature]))
+    rotate(home, None, now_s=NOW_S)
+    signed = last_record(home)
+    assert signed is not None
+    assert Verifier().is_record_signed(signed)
+    assert (signed.record.version, signed.record.since) == (3, 40)
+    assert signed.record.lines == (Line(host=b"\x7f\x00\x00\x01", udp=4484, tcp=4484),)
 
 
 def test_the_old_key_stays_beside_the_new_one_for_its_owner_only(home: Home) -> None:

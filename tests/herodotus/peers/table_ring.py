@@ -9,7 +9,7 @@ from dht.core.ids import NetworkId, PeerKey
 from dht.core.membership import MemberTable
 from dht.core.placement import own_arcs
 from dht.core.places import Standing
-from dht.core.records import RECORD_VERSION, Address, PeerRecord, SignedRecord
+from dht.core.records import RECORD_VERSION, Address, Line, PeerRecord, SignedRecord
 
 NETWORK = NetworkId(bytes(8))
 
@@ -21,7 +21,7 @@ def link_peer(number: int) -> PeerRecord:
         version=RECORD_VERSION,
         network=NETWORK,
         peer=key,
-        addresses=(Address(host=host, port=4484),),
+        lines=(Line.at(Address(host=host, port=4484)),),
         slot=0,
         virtual_nodes=1,
         incarnation=1,
@@ -76,4 +76,4 @@ class TableRing:
 
 
 def contact_of(record: PeerRecord) -> Contact:
-    return Contact.at(record.peer, record.addresses[0], record.slot, 0, "ip")
+    return Contact.at(record.peer, record.address, record.slot, 0, "ip")

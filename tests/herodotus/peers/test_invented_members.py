@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from dht.core.machine import RingMachine
 from dht.core.reader import RingReader
-from dht.core.records import Address
+from dht.core.records import Address, Line
 from herodotus.core.alarms import alarms
 from herodotus.peers.membership import silent_status
 from simnet.rings import RingWorld, SimulatedNotary, peer_number
@@ -43,7 +43,7 @@ def test_members_that_do_not_exist_raise_an_alarm_that_names_where_they_should_b
         there = Address(host=bytes((10, 200, 0, number + 1)), port=9_999)
         invented = replace(
             peer_number(1_000 + number),
-            addresses=(there,),
+            lines=(Line.at(there),),
             incarnation=5,
             issued_s=int(world.now),
             expires_s=int(world.now) + 80_000,

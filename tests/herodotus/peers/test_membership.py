@@ -9,7 +9,7 @@ from dht.core.ids import PeerKey
 from dht.core.messages import SUCCESSORS_MAX
 from dht.core.places import BY_PEER, PlaceRules, Standing
 from dht.core.reader import Member
-from dht.core.records import Address, Stay
+from dht.core.records import Address, Line, Stay
 from dht.discovery.port_mapping import MappingOutcome, MappingState
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
@@ -35,7 +35,7 @@ def test_a_peer_begins_in_the_slot_of_its_last_run(
 ) -> None:
     record = None
     if last is not None:
-        record = replace(peer_number(1), addresses=(last[0],), slot=last[1])
+        record = replace(peer_number(1), lines=(Line.at(last[0]),), slot=last[1])
     assert first_slot(stated, record, here) == expected
 
 
@@ -56,7 +56,7 @@ def test_age_goes_on_where_the_last_run_ended_unless_that_was_long_ago(
     away_days: int, is_elsewhere: bool, expected: tuple[int, tuple[Stay, ...]]
 ) -> None:
     there = Address(host=bytes((198, 51, 100, 7)), port=4484)
-    last = replace(peer_number(1), addresses=(there,), since=50, issued_s=1_000 * DAY_S)
+    last = replace(peer_number(1), lines=(Line.at(there),), since=50, issued_s=1_000 * DAY_S)
     here = HOME if is_elsewhere else there
     assert age_on(last, here, PlaceRules(), (1_000 + away_days) * DAY_S) == expected
     assert age_on(last, here, BY_PEER, (1_000 + away_days) * DAY_S) == (expected[0], ())
@@ -64,7 +64,7 @@ def test_age_goes_on_where_the_last_run_ended_unless_that_was_long_ago(
 
 def test_without_a_last_record_and_after_a_clock_of_1970_age_is_what_it_can_be() -> None:
     assert age_on(None, HOME, PlaceRules(), 0.0) == (0, ())
-    last = replace(peer_number(1), addresses=(HOME,), since=50, issued_s=1_000 * DAY_S)
+    last = replace(peer_number(1), lines=(Line.at(HOME),), since=50, issued_s=1_000 * DAY_S)
     assert age_on(last, HOME, PlaceRules(), 0.0) == (50, ())
 
 

@@ -10,8 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht import Contact
 from dht.core.handshake import raw_public_key
+from dht.core.ids import PeerKey
 from dht.core.limits import Rate
-from dht.core.records import Address
+from dht.core.records import Address, Line
 from herodotus.core.admission import AdmissionLimits, CallerStanding
 from herodotus.peers.calls import Services
 from herodotus.peers.net.answering import Answering, AnsweringParts, open_answering
@@ -91,6 +92,7 @@ async def caller(
     known: Known | None = None,
     urgent: Collection[str] = (),
     on_called: Callable[[bytes, str | None], None] = lambda peer, why: None,
+    lines_of: Callable[[PeerKey], tuple[Line, ...]] = lambda peer: (),
 ) -> AsyncIterator[TlsCalls]:
     parts = CallingParts(
         key=key_from(name),
@@ -99,6 +101,7 @@ async def caller(
         acquaintance=known or Known(),
         urgent=urgent,
         on_called=on_called,
+        lines_of=lines_of,
     )
     async with open_calling(parts) as calls:
         yield calls

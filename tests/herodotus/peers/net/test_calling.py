@@ -14,6 +14,7 @@ from anyio.streams.tls import TLSStream
 
 from dht.core.handshake import raw_public_key
 from dht.core.limits import Rate
+from dht.core.records import Line
 from herodotus.peers.calls import (
     CALL_BYTES_MAX,
     PeerUnreachableError,
@@ -115,6 +116,14 @@ async def test_what_is_not_tls_is_dropped_and_counted(garbage: bytes) -> None:
                 await stream.send(garbage)
             await ended(stream)
         await dropped(there, "handshake")
+
+
+async def test_streams_go_to_the_port_that_the_peers_line_has_for_them() -> None:
+    async with called(ECHO) as there:
+        line = Line(host=there.contact.address.host, udp=9, tcp=there.port)
+        elsewhere = contact(key_from("called"), 9)
+        async with caller(lines_of=lambda peer: (line,) if peer == elsewhere.peer else ()) as calls:
+            assert await calls.call(elsewhere, "echo", b"hello") == b"hello"
 
 
 async def test_who_takes_its_connection_back_at_once_harms_nobody() -> None:
