@@ -23,6 +23,7 @@ from herodotus.peers.membership import FinderParts
 from herodotus.peers.net.certificate import caller_context
 from herodotus.peers.net.line import LineBrokenError, WrongProtocolError
 from herodotus.peers.net.tls_line import TcpPort, TlsLine, claim_tcp, dial_tls
+from herodotus.peers.supplies import watch_supplies
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_relay import AT_ONCE, BODY_BYTES_MAX, HttpRelay
@@ -78,6 +79,8 @@ class Machine(ThreadWorkers, LocalStorage):
 
     def finders(self, parts: FinderParts) -> Finders:
         return finders_of(parts, self.unix_s, self.chance)
+
+    watch_supplies = staticmethod(watch_supplies)
 
     def gateways(self) -> Sequence[tuple[str, PortGateway]]:
         return router_gateways()

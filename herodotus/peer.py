@@ -67,6 +67,7 @@ from herodotus.peers.membership import MembershipParts, RingMembership, place_ru
 from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.peers.observation import Observation
 from herodotus.peers.reach import ReachWatch
+from herodotus.peers.rests import Rests
 from herodotus.peers.standings import standings_now
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
@@ -154,6 +155,12 @@ class Peer:
         self._exchange = self._make_exchange()
         self._daily = self._make_daily(order)
         self._leaving = self._make_leaving()
+        self._rests = Rests(
+            parts.settings.budget,
+            self._budget,
+            is_paused=lambda: self._daily.pause_left_s > 0 and not self._leaving.is_leaving,
+            on_change=self._daily.budget_changed,
+        )
         self._relay = world.relay()
         place = replay_place(http)
         elsewhere = Elsewhere(
@@ -385,7 +392,9 @@ class Peer:
     async def perform(self, order: Order, say: Say) -> OrderReport:
         """Performs a command's order that came through the order socket."""
         if isinstance(order, Pause | Resume | Begin):
-            return await self._daily.perform(order)
+            report = await self._daily.perform(order)
+            self._rests.look()
+            return report
         if isinstance(order, Stay):
             return OrderReport(facts={"was_draining": await self._leaving.stay()})
         if isinstance(order, Drain | HandOver):
@@ -403,6 +412,7 @@ class Peer:
 
     async def _drain(self, order: Drain, say: Say) -> OrderReport:
         await self._leaving.begin()
+        self._rests.look()
         done = await self._leaving.follow(say, order.wait_s)
         return OrderReport(facts=facts_of(done))
 
@@ -469,6 +479,7 @@ class Peer:
                 self._membership.opened(),
                 self._observation.kept(self._membership.node),
                 self._budget.kept(self._membership.traffic),
+                self._rests.kept(self._world.watch_supplies),
                 keeping(self._quotas, self._parts.home.quotas),
                 self._calls_opened(),
                 self._relay.opened(),

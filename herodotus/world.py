@@ -19,6 +19,7 @@ from herodotus.core.settings.sections import HttpSettings
 from herodotus.crawl.gear import WebWorld
 from herodotus.peers.membership import RingWorld
 from herodotus.peers.net.line import Line
+from herodotus.peers.rests import SuppliedWorld
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.other_holders import OpenRelay
@@ -61,7 +62,7 @@ class PortalServer(Protocol):
         ...
 
 
-class World(StoreWorld, RingWorld, WebWorld, Protocol):
+class World(StoreWorld, RingWorld, WebWorld, SuppliedWorld, Protocol):
     @property
     def process_id(self) -> int: ...
 

@@ -32,6 +32,7 @@ from dht.udp import DatagramSocket, UdpTransport
 from herodotus.core.ports import Lane
 from herodotus.core.settings.fields import HostPort, PeerDoor
 from herodotus.core.settings.sections import HttpSettings
+from herodotus.core.supplies import Supplies
 from herodotus.peers.membership import FinderParts
 from herodotus.portal.answer import Answer
 from herodotus.portal.answer_cache import Front
@@ -229,6 +230,11 @@ class SimulatedMachine:
 
     def gateways(self) -> Sequence[tuple[str, PortGateway]]:
         return ()
+
+    async def watch_supplies(self, tell: Callable[[Supplies], None]) -> None:
+        """Machines here have neither batteries nor bills."""
+        del tell
+        await anyio.lowlevel.checkpoint()
 
     async def dial_back(self, *_asked: object) -> bool:
         """Nobody here is behind a router."""

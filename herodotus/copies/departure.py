@@ -145,6 +145,10 @@ class Leaving:
         )
 
     @property
+    def is_leaving(self) -> bool:
+        return self._state is not LeavingState.STAYING
+
+    @property
     def words(self) -> str:
         if self._state is LeavingState.LINKS:
             return f"{self._state.value}: {self._ports.links_waiting():,} wait"

@@ -1,7 +1,8 @@
 """How much of a volunteer's line, disk and day may be used, and when is there more?
 
-Three rules are asked in turn, and the longest wait counts: the hours of background work, the month's volume, and a
-bucket for each direction that fills at the offered rate. A spending that has to wait is not booked; it asks again. A
+Four rules are asked in turn, and the longest wait counts: whether background work rests (the operator paused it, or the
+machine is on battery or on a metered line), its hours, the month's volume, and a bucket for each direction that fills
+at the offered rate. A spending that has to wait is not booked; it asks again. A
 bucket may go into debt by one spending, so that large things pass too and the rate still holds.
 
 Clocks: buckets use a clock that is never set back. Months and hours need the calendar, which may be wrong. A month
@@ -49,6 +50,14 @@ class Spending(Enum):
     def is_background(self) -> bool:
         """It bears waiting until the night or the next month."""
         return self in (Spending.CRAWL, Spending.COPIES_IN, Spending.COPIES_OUT)
+
+
+class Rest(Enum):
+    """Why background work rests until something changes that no clock knows."""
+
+    PAUSED = "paused"
+    BATTERY = "battery"
+    METERED = "metered line"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +151,13 @@ class Budgets:
         self.limits = limits
         self.ledger = ledger
         self._up, self._down = _bucket(limits.up_bytes_per_s), _bucket(limits.down_bytes_per_s)
+        self.rests: frozenset[Rest] = frozenset()
         self._month = ("", 0.0, 0.0)
         """The last that was asked for, and from when to when it is: each fetch asks."""
 
     def is_free(self, kind: Spending) -> bool:
         """Nothing was ever said against it, whenever it is."""
-        is_timed = kind.is_background and bool(self.limits.hours)
+        is_timed = kind.is_background and bool(self.limits.hours or self.rests)
         is_counted = self.limits.month_bytes is not None and kind is not Spending.FETCHED
         return not (is_timed or is_counted or self._bucket(kind) is not None)
 
@@ -162,8 +172,19 @@ class Budgets:
         return max(self.closed_s(kind, now), self._wait_for_rate(kind, now))
 
     def closed_s(self, kind: Spending, now: ClockReading) -> float:
-        """How long the hours and the month forbid it: waits for which one rather stops than holds on."""
-        return max(self._wait_for_hours(kind, now), self._wait_for_month(kind, now))
+        """How long rests, the hours and the month forbid it: waits for which one rather stops than holds on."""
+        return max(
+            self._wait_for_rests(kind), self._wait_for_hours(kind, now), self._wait_for_month(kind, now)
+        )
+
+    def closed_by(self, now: ClockReading) -> tuple[str, ...]:
+        """Why the crawl may not go on now, in words that machines may rely on."""
+        words = [rest.value for rest in Rest if rest in self.rests]
+        words += ["hours"] if self._wait_for_hours(Spending.CRAWL, now) else []
+        if self._wait_for_month(Spending.CRAWL, now):
+            is_over = self.spent(now).total >= (self.limits.month_bytes or 0) * BACKGROUND_SHARE
+            words.append("month" if is_over else "ahead of the month")
+        return tuple(words)
 
     def charge(self, kind: Spending, size: int, now: ClockReading) -> None:
         """Book bytes that were spent already, as when their size is known only afterwards. Later spenders then
@@ -198,6 +219,9 @@ class Budgets:
         # to meet what it waited for, rounding could make it wait for ever.
         wait_s = bucket.wait_s(now.steady_s)
         return wait_s if bucket.tokens <= 0 else 0.0
+
+    def _wait_for_rests(self, kind: Spending) -> float:
+        return ASK_AGAIN_S if kind.is_background and self.rests else 0.0
 
     def _wait_for_hours(self, kind: Spending, now: ClockReading) -> float:
         if not kind.is_background or not self.limits.hours:

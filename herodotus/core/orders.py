@@ -132,7 +132,10 @@ class Performer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Begin no fetch until `Resume`, also after a restart. The report comes when the running fetches have ended."""
+    """Begin no fetch until `Resume`, or for so long, also after a restart. The report comes when the running fetches
+    have ended."""
+
+    for_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

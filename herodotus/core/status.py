@@ -187,6 +187,8 @@ class CrawlStatus:
     """URLs that the days before were too short for. They come first today."""
     day: int = 0
     day_ends: str = ""
+    paused_s: int | None = 0
+    """For how long the operator's pause lasts on; None until it is ended by hand."""
     state: str = "closed"
     problem: str | None = None
     restarts: int = 0
@@ -386,13 +388,16 @@ class NoticesStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStatus:
     """The use of the line since the provider's month began. `waits_s` is by kind of background work; 0 means that it
-    runs. A volume of 0 is without a limit.
+    runs. A volume of 0 is without a limit. `closed_by` says why the crawl may not go on: "paused", "battery", "metered
+    line", "hours", "month" (used up), "ahead of the month" (its even pace), and `closed_s` for how long at least.
     """
 
     month: str = ""
     month_up_bytes: int = 0
     month_down_bytes: int = 0
     month_bytes_max: int = 0
+    closed_by: tuple[str, ...] = ()
+    closed_s: int = 0
     waits_s: dict[str, float] = field(default_factory=dict)
 
 

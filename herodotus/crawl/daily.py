@@ -7,6 +7,7 @@ counted, and the crawl starts again after a while, as after a crash.
 """
 
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -37,8 +38,8 @@ from herodotus.crawl.gear import (
     no_window,
     open_gear,
 )
-from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home
+from herodotus.home.pauses import OperatorPause
 from herodotus.home.seeds import seeds_of
 from herodotus.store import Store
 
@@ -63,7 +64,7 @@ class CrawlState(Enum):
     DONE = "done for today"
     PAUSED = "paused"
     NO_ROOM = "no room on the disk"
-    CLOSED_HOURS = "waiting for its hours or the month's volume"
+    RESTING = "resting, as the budget says"
     FAILED = "failed, begins again soon"
 
 
@@ -121,15 +122,16 @@ class DailyCrawl:
         self._left_over = 0
         self._earlier = CrawlCounts()  # of today's crawlers that an error ended
         self._is_leaving = False
-        self._is_paused = False
+        self._pause = OperatorPause(parts.home.paused, parts.wall_clock, anyio.current_time)
         self._news = anyio.Event()
+        self._budget_news = anyio.Event()
         self._idle = anyio.Event()
         self._idle.set()
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Leaving lets the fetches under way end, for as long as a drain may take."""
-        self._is_paused = self._parts.home.paused.exists()
+        self._pause.recall()
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._supervise)
@@ -147,14 +149,12 @@ class DailyCrawl:
     async def perform(self, order: CrawlControl) -> OrderReport:
         match order:
             case Pause():
-                write_durably(self._parts.home.paused, b"")
-                self._is_paused = True
+                self._pause.begin(order.for_s)
                 self._interrupt()
                 await self._idle.wait()
                 return OrderReport(facts={"state": CrawlState.PAUSED.value})
             case Resume():
-                self._parts.home.paused.unlink(missing_ok=True)
-                was_paused, self._is_paused = self._is_paused, False
+                was_paused = self._pause.end()
                 self._tell_news()
                 return OrderReport(facts={"was_paused": was_paused})
             case Begin():
@@ -211,6 +211,11 @@ class DailyCrawl:
         """What was taken over outlives a power cut. Raises NotCrawling."""
         self._frontier().sync()
 
+    def budget_changed(self) -> None:
+        """What the budget forbids may be allowed now, or the other way round."""
+        self._budget_news.set()
+        self._tell_news()
+
     def look_again(self) -> None:
         """URLs that were left to others may be ours to fetch by now."""
         if self._gear is not None:
@@ -257,6 +262,15 @@ class DailyCrawl:
             raise NotCrawling(self._state, self._problem)
         return self._gear.frontier
 
+    @property
+    def pause_left_s(self) -> float:
+        """0 while nobody paused it, infinite until somebody resumes it."""
+        return self._pause.left_s()
+
+    @property
+    def _is_paused(self) -> bool:
+        return self.pause_left_s > 0
+
     def status(self) -> CrawlStatus:
         gear, now = self._gear, self._crawler.counts if self._crawler is not None else CrawlCounts()
         before = self._earlier
@@ -276,6 +290,7 @@ class DailyCrawl:
             day_ends=datetime.fromtimestamp(self._order.day_starts(self._day + 1), UTC).isoformat(
                 timespec="seconds"
             ),
+            paused_s=math.ceil(self.pause_left_s) if self.pause_left_s < math.inf else None,
             state=self._state.value,
             problem=self._problem or self._clock_problem(),
             restarts=self._restarts,
@@ -363,14 +378,16 @@ class DailyCrawl:
 
     async def _end_with_the_budget(self, crawler: Crawler) -> None:
         while True:
-            await anyio.sleep(LOOK_EVERY_S)
+            self._budget_news = anyio.Event()
+            with anyio.move_on_after(LOOK_EVERY_S):
+                await self._budget_news.wait()
             if self._parts.closed_s() > 0.0:
                 crawler.stop()
                 self._tell_news()  # what is left is no day that is done
                 return
 
     async def _wait_for_budget(self, today: int) -> None:
-        self._state = CrawlState.CLOSED_HOURS
+        self._state = CrawlState.RESTING
         while not self._is_leaving and not self._is_paused and not self._is_over(today):
             closed_s = self._parts.closed_s()
             if closed_s <= 0.0:
@@ -380,10 +397,13 @@ class DailyCrawl:
                 await self._news.wait()
 
     async def _rest(self, state: CrawlState) -> None:
-        """Until there are news or the day ends; news that came during the run end it at once."""
+        """Until there are news or the day ends; news that came during the run end it at once. A pause may end, too."""
         self._state = CrawlState.PAUSED if self._is_paused else state
         if not self._is_leaving:
-            await self._wait_for(self._news, self._day)
+            with anyio.move_on_after(self.pause_left_s or None):
+                await self._wait_for(self._news, self._day)
+        if self._state is CrawlState.PAUSED and not self._is_paused:
+            self._pause.end()  # its file, too: a clock that is set back must not bring it back
 
     async def _wait_for(self, event: anyio.Event, day: int) -> None:
         """Or for the day's end, by a clock that may be set."""

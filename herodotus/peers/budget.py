@@ -23,6 +23,7 @@ from herodotus.core.budgets import (
     MONTHS_KEPT,
     Budgets,
     ClockReading,
+    Rest,
     Spending,
     TrafficLedger,
     Volume,
@@ -66,6 +67,7 @@ class Budget:
         # Without a turn of the loop when nobody waits: each fetch asks.
         self._turns = {kind: anyio.Lock(fast_acquire=True) for kind in Spending}
         self._ring_seen = (0, 0)
+        self._rests_changed = anyio.Event()
 
     async def spend(self, kind: Spending, size: int) -> None:
         """Wait until `size` bytes may flow, and book them. This may take until the next month."""
@@ -76,7 +78,16 @@ class Budget:
                 wait_s = self._budgets.grant(kind, size, self._moment())
                 if wait_s == 0.0:
                     return
-                await anyio.sleep(min(wait_s, ASK_AGAIN_S))  # the calendar may be set in the meantime
+                with anyio.move_on_after(min(wait_s, ASK_AGAIN_S)):  # the calendar may be set in the meantime
+                    await self._rests_changed.wait()
+
+    def rest(self, rests: frozenset[Rest]) -> bool:
+        """For these reasons background work rests from now on; says whether they are others than before."""
+        is_news, self._budgets.rests = rests != self._budgets.rests, rests
+        if is_news:
+            changed, self._rests_changed = self._rests_changed, anyio.Event()
+            changed.set()
+        return is_news
 
     def grant(self, kind: Spending, size: int) -> float:
         """0: booked, go ahead. Else seconds to wait, for callers that refuse instead of waiting."""
@@ -136,6 +147,8 @@ class Budget:
             month_up_bytes=spent.up,
             month_down_bytes=spent.down,
             month_bytes_max=limits.month_bytes or 0,
+            closed_by=self._budgets.closed_by(now),
+            closed_s=round(self._budgets.closed_s(Spending.CRAWL, now)),
             waits_s={kind.value: self._budgets.wait_s(kind, now) for kind in Spending if kind.is_background},
         )
 

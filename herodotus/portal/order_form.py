@@ -27,6 +27,7 @@ _FORM = "application/x-www-form-urlencoded"
 _FIELDS_MAX = 8
 _ORDERS: Mapping[str, Order] = {
     "pause": Pause(),
+    "pause-hour": Pause(for_s=3_600.0),
     "resume": Resume(),
     "drain": Drain(wait_s=0.0),
     "stay": Stay(),
@@ -97,7 +98,8 @@ def _refused(status: HTTPStatus, sentence: str) -> Answer:
 def order_form(status: PeerStatus) -> Markup:
     """The orders that make sense now; a person who is not at the peer's machine sees none."""
     is_paused, is_leaving = status.crawl.state == _PAUSED, status.leaving.state != _STAYING
-    crawl = ("resume", "Crawl again") if is_paused else ("pause", "Pause crawling")
+    pauses = [("pause-hour", "Pause for an hour"), ("pause", "Pause until I resume")]
+    crawl = [("resume", "Crawl again")] if is_paused else pauses
     drain = ("drain", "Hand over everything and leave")
-    orders = [("stay", "Stay after all")] if is_leaving else [crawl, drain]
+    orders = [("stay", "Stay after all")] if is_leaving else [*crawl, drain]
     return render_part("order_form.html", path=PATH, orders=orders)

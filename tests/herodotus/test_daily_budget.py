@@ -87,7 +87,7 @@ async def crawling(
 
 
 def is_closed(crawl: DailyCrawl) -> bool:
-    return crawl.status().state == CrawlState.CLOSED_HOURS.value
+    return crawl.status().state == CrawlState.RESTING.value
 
 
 async def test_nothing_is_fetched_before_the_hour_and_all_of_it_then(home: Home) -> None:
@@ -113,6 +113,24 @@ async def test_a_crawl_stops_when_its_hours_end_and_goes_on_later(home: Home) ->
             fetched = crawl.status().fetched
             assert 5 <= fetched < len(web.reachable(0))
             gate.closed_s = 0.0
+            await until(lambda: crawl.status().state == CrawlState.DONE.value)
+            assert set(web.fetched(web.requests())) == web.reachable(0)
+
+
+async def test_what_the_budget_tells_of_is_noticed_at_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daily, "LOOK_EVERY_S", 600.0)
+    gate = Gate()
+    slow = order(scope=order().scope.ANY, connections=1)
+    async with synthetic_web(3, hosts=6, troubles=False) as web:
+        add_seeds(home.path, web.seeds, now=1.0)
+        async with crawling(home, slow, gate, closes_after=5) as crawl:
+            await until(lambda: gate.closed_s > 0)
+            crawl.budget_changed()
+            await until(lambda: is_closed(crawl))
+            gate.closed_s = 0.0
+            crawl.budget_changed()
             await until(lambda: crawl.status().state == CrawlState.DONE.value)
             assert set(web.fetched(web.requests())) == web.reachable(0)
 

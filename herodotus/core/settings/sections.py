@@ -250,6 +250,12 @@ class BudgetSettings:
     hours: tuple[Hours, ...] = many(hours(), 16).setting(
         (), "when crawling and copying may run; none means always. Readers are served all day"
     )
+    rest_on_battery: bool = flag().setting(
+        True, "no crawling and no copies while the machine runs on its battery, as UPower tells"
+    )
+    rest_on_metered_line: bool = flag().setting(
+        True, "no crawling and no copies while the line is paid by the byte, as NetworkManager tells"
+    )
     niceness: int = whole(0, 19).setting(
         10, "how much the peer gives way to other programs of this machine; 19 is most"
     )
@@ -388,6 +394,8 @@ PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
             "discovery.port_mapping": False,
             "discovery.dial_backs": 0,
             "budget.disk_free_gb_min": 0.3,
+            "budget.rest_on_battery": False,
+            "budget.rest_on_metered_line": False,
             "budget.niceness": 0,
         },
         # A line that a family uses too, on somebody's desktop machine.

@@ -176,6 +176,19 @@ async def test_a_paused_peer_fetches_nothing_also_after_a_restart_until_it_is_to
         assert crawl.status().due == 0
 
 
+async def test_a_pause_for_a_time_ends_by_itself_and_leaves_nothing_behind(home: Home) -> None:
+    async with synthetic_web(5, hosts=1, troubles=False) as web:
+        seeded(home, web)
+        async with crawling(home) as crawl:
+            await crawl.perform(Pause(for_s=2.0))
+            await until(lambda: crawl.status().state == CrawlState.PAUSED.value)
+            assert crawl.status().paused_s in (1, 2)
+            fetched = crawl.status().fetched
+            await until(lambda: is_done(crawl))
+            assert (crawl.status().paused_s, home.paused.exists()) == (0, False)
+            assert crawl.status().fetched > fetched
+
+
 class FailingOnce:
     """A steward that breaks once in the middle of the crawl."""
 

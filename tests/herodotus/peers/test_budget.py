@@ -17,7 +17,7 @@ from crawler.core.capture import Capture, PayloadDigest
 from crawler.core.politeness import Wait
 from crawler.ports import FetchRequest, Skipped
 from herodotus import __version__
-from herodotus.core.budgets import ClockReading, Spending, Volume
+from herodotus.core.budgets import ClockReading, Rest, Spending, Volume
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER
 from herodotus.core.errors import FileSyntaxError, StoreRefusedError
 from herodotus.core.layout import Compression
@@ -104,6 +104,31 @@ async def test_who_gives_up_waiting_spends_nothing_and_blocks_nobody(tmp_path: P
     assert scope.cancelled_caught
     await budget.spend(Spending.READERS, 7)
     assert budget.statistics().month_up_bytes == 1_000_007
+
+
+@pytest.mark.anyio
+async def test_while_background_work_rests_only_readers_and_the_ring_go_on(tmp_path: Path) -> None:
+    budget = made(tmp_path)
+    assert budget.rest(frozenset({Rest.BATTERY})) is True
+    assert budget.rest(frozenset({Rest.BATTERY})) is False
+    went: list[Spending] = []
+
+    async def spend(kind: Spending) -> None:
+        await budget.spend(kind, 10)
+        went.append(kind)
+
+    async with anyio.create_task_group() as tasks:
+        for kind in Spending:
+            tasks.start_soon(spend, kind)
+        await anyio.sleep(3_600.0)
+        assert set(went) == {Spending.READERS, Spending.FETCHED, Spending.RING_IN, Spending.RING_OUT}
+        assert (budget.statistics().closed_by, budget.statistics().closed_s) == (("battery",), 60)
+        begin = anyio.current_time()
+        budget.rest(frozenset())
+        await anyio.sleep(0.001)
+        assert set(went) == set(Spending)
+        assert anyio.current_time() - begin < 1
+    assert budget.statistics().closed_by == ()
 
 
 @pytest.mark.anyio

@@ -40,7 +40,8 @@ def body(order: str = "pause", secret: str = TOKEN) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "order"), [("pause", Pause()), ("resume", Resume()), ("stay", Stay())]
+    ("name", "order"),
+    [("pause", Pause()), ("pause-hour", Pause(for_s=3_600.0)), ("resume", Resume()), ("stay", Stay())],
 )  # fmt: skip
 def test_an_order_with_the_secret_is_carried_out_and_the_status_shown(name: str, order: Order) -> None:
     peer = Peer()
@@ -97,7 +98,7 @@ def test_the_form_offers_what_makes_sense_now_and_never_holds_the_secret() -> No
     paused = replace(STATUS, crawl=CrawlStatus(state="paused"))
     leaving = replace(STATUS, leaving=LeavingStatus(state="handing over", peers=3, parts=4, parts_over=1))
     assert [_offered(one) for one in map(order_form, (crawling, paused, leaving))] == [
-        ["pause", "drain"], ["resume", "drain"], ["stay"],
+        ["pause-hour", "pause", "drain"], ["resume", "drain"], ["stay"],
     ]  # fmt: skip
     page = Room().ask("/status")
     assert b'action="/status/orders"' in page.body

@@ -1,27 +1,72 @@
 """How does the operator keep a peer from crawling for a while? `pause`."""
 
+import math
+import re
+
+import click
+
 from herodotus.core.orders import Pause
-from herodotus.home.durable import write_durably
+from herodotus.home.clock import unix_seconds
 from herodotus.home.folder import open_home
+from herodotus.home.pauses import PAUSE_S_MAX, left_of_pause, write_pause
 from herodotus.operate.cli.archive_access import order_running_peer
 from herodotus.operate.cli.frame import CommandFrame, framed, main
 
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_TIME = re.compile("".join(rf"((?P<{unit}>\d{{1,9}}){unit})?" for unit in "dhms"))
+
+
+def _seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = _TIME.fullmatch(text.strip().lower())
+    counts = found.groupdict().items() if found else ()
+    total = sum(int(count) * _UNITS[unit] for unit, count in counts if count)
+    if not 0 < total <= PAUSE_S_MAX:
+        raise click.BadParameter(f"{text[:40]!r} is no time such as 30m, 2h, 1h30m or 2d (a year at most)")
+    return float(total)
+
 
 @main.command()
+@click.option(
+    "--for", "for_s", callback=_seconds, metavar="TIME", help="Only for so long: 30m, 2h, 1h30m, 2d."
+)
 @framed(json=True)
-def pause(frame: CommandFrame) -> None:
-    """Pause crawling until `resume`. Readers are still served.
+def pause(frame: CommandFrame, for_s: float | None) -> None:
+    """Pause crawling and copying until `resume`, or for a time. Readers are still served, and the ring goes on.
 
     Returns when the fetches under way have ended. The pause lasts through restarts. The peer need not be running.
+
+    \b
+    Examples:
+      herodotus pause
+      herodotus pause --for 30m
     """
     open_home(frame.home)
-    found = order_running_peer(frame, Pause())
+    found = order_running_peer(frame, Pause(for_s=for_s))
     if found is None:
-        write_durably(frame.home.paused, b"")
-    tell_state(frame, "paused" if found is not None else "paused: the peer will not crawl when you run it")
+        write_pause(frame.home.paused, unix_seconds(), for_s)
+    until = "" if for_s is None else f" for {shown_duration(for_s)}"
+    tell_state(
+        frame,
+        f"paused{until}" if found is not None else f"paused{until}: the peer will not crawl when you run it",
+    )
 
 
 def tell_state(frame: CommandFrame, words: str) -> None:
-    frame.show({"state": "paused" if frame.home.paused.exists() else "crawling"})
+    left_s = left_of_pause(frame.home.paused, unix_seconds())
+    facts: dict[str, object] = {"state": "paused" if left_s else "crawling"}
+    if 0 < left_s < math.inf:
+        facts["paused_s"] = math.ceil(left_s)
+    frame.show(facts)
     if not frame.is_json:
         frame.say(words)
+
+
+def shown_duration(seconds: float) -> str:
+    """As it is typed: `1h30m`."""
+    left, parts = round(seconds), ""
+    for unit in ("d", "h", "m", "s"):
+        count, left = divmod(left, _UNITS[unit])
+        parts += f"{count}{unit}" if count else ""
+    return parts

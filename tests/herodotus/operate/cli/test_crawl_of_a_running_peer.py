@@ -85,6 +85,31 @@ async def test_a_peer_at_rest_can_be_paused(tmp_path: Path) -> None:
     assert "not paused" in (await do("resume", "--home", home)).err
 
 
+async def test_a_pause_is_for_a_time_that_the_status_tells(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    rested = await do("pause", "--home", home, "--for", "1h30m", "--json")
+    assert (rested.code, rested.json) == (0, {"state": "paused", "paused_s": 5_400}), rested.err
+    for wrong in ("0m", "soon", "", "30", "9999999d", "-5m", "5m5m"):
+        refused = await do("pause", "--home", home, "--for", wrong)
+        assert (refused.code, "30m, 2h" in refused.err) == (2, True), wrong
+    with running(home) as peer:
+        crawl = await status_when(peer, lambda crawl: crawl["state"] == "paused")
+        assert (
+            5_300
+            < (await anyio.to_thread.run_sync(ask, peer.http, "/api/v1/status"))["crawl"]["paused_s"]
+            <= 5_400
+        )
+        longer = await do("pause", "--home", home)
+        assert (longer.code, "paused" in longer.err) == (0, True)
+        crawl = await status_when(peer, lambda crawl: crawl["paused_s"] is None)
+        assert crawl["state"] == "paused"
+        facts = await anyio.to_thread.run_sync(ask, peer.http, "/api/v1/status")
+        assert facts["budget"]["closed_by"] == ["paused"]
+        assert (await do("resume", "--home", home)).code == 0
+        crawl = await status_when(peer, lambda crawl: crawl["state"] != "paused")
+        assert crawl["paused_s"] == 0
+
+
 async def test_a_peer_killed_while_it_crawls_goes_on_and_captures_nothing_twice(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
     async with synthetic_web(33, hosts=12, pages_max=12, troubles=False) as web:
