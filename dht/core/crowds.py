@@ -69,10 +69,12 @@ def crowding(positions: Mapping[bytes, int], areas: Mapping[bytes, bytes], rule:
 def left_in(
     contacts: Sequence[Contact], standings: Mapping[PeerKey, Standing], most: int
 ) -> Sequence[Contact]:
-    """The positions that count, in the same order: so many of a place, each member's first before anybody's second."""
+    """The positions that count, in the same order: so many of a place, each member's first before anybody's second.
+    One that is in two places counts if it does so in both."""
     by_place: dict[bytes, list[Contact]] = {}
     for contact in contacts:
-        by_place.setdefault(standings[contact.peer].place, []).append(contact)
+        for place in standings[contact.peer].places:
+            by_place.setdefault(place, []).append(contact)
     beyond: set[Contact] = set()
     for crowd in by_place.values():
         if len(crowd) > most:

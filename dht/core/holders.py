@@ -19,7 +19,7 @@ from dht.core.arcs import BEFORE_ZERO, LAST, Arc, Arcs
 from dht.core.ids import Key, PeerKey
 from dht.core.line import Line
 from dht.core.placement import NOBODY, Rule, first, start_of
-from dht.core.places import Standing
+from dht.core.places import Standing, apart
 from dht.core.records import Contact
 
 REACHABLE_SHARE = 2 / 3
@@ -141,7 +141,7 @@ class Table:
     def places_of(self, peers: Iterable[PeerKey]) -> int:
         """In how many places some of its peers are."""
         known = self.standings
-        return len({known[peer].place if peer in known else peer for peer in peers})
+        return apart(known.get(peer) or Standing(peer, peer) for peer in sorted(peers))
 
     def holders(self, stretch: int, slack: int = 0) -> tuple[Contact, ...]:
         """Of all keys of a stretch."""
@@ -182,16 +182,21 @@ class Table:
         From each of its positions we walk backwards until too many others stand before it, some ten steps, instead
         of asking every stretch; why that may be is told at `placement.Ahead`.  It may not be where the table has
         too few places and gaps are filled, or where members give way beyond their reach: a peer may then hold a
-        stretch although it is passed over in a nearer one.  And
+        stretch although it is passed over in a nearer one; so may it where members count in two places.  And
         where some are missed, the walk without them finds all that the peer may hold (fewer stand before it then),
         and each of these stretches is asked.
         """
         if not self._walks_back(slack):
-            return self._all_shares(slack).get(peer, [])
+            few = None if self._line is None else self._line.may_hold(peer, slack, self._missed)
+            return self._all_shares(slack).get(peer, []) if few is None else self._among(peer, few, slack)
         if not self._missed:
             return sorted(self._back(peer, slack))
+        return self._among(peer, {stretch for _, stretch in self._back(peer, slack)}, slack)
+
+    def _among(self, peer: PeerKey, stretches: Iterable[int], slack: int) -> list[tuple[int, int]]:
+        """What of some stretches a peer holds, by asking each."""
         found = []
-        for stretch in {stretch for _, stretch in self._back(peer, slack)}:
+        for stretch in stretches:
             for rank, contact in enumerate(self.holders(stretch, slack)):
                 if contact.peer == peer:
                     found.append((rank, stretch))

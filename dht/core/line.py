@@ -8,7 +8,7 @@ copies in one place are better than none.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -34,10 +34,15 @@ class _Taken:
     unbound: int = 0
     """Places without a reach."""
 
-    def take(self, contact: Contact, place: bytes, area: bytes) -> None:
+    def take(self, contact: Contact, standing: Standing) -> None:
+        place, area, _, born, born_area = standing
         self.members[contact.peer] = contact
         self.places.add(place)
         self.areas[area] = self.areas.get(area, 0) + 1
+        if born:
+            self.places.add(born)
+            if born_area != area:
+                self.areas[born_area] = self.areas.get(born_area, 0) + 1
 
 
 class Line:
@@ -64,7 +69,9 @@ class Line:
         by_place: dict[bytes, int] = {}
         areas: dict[bytes, bytes] = {}
         has_young = False
-        for peer, (place, area, is_of_age) in known.items():
+        self._are_in_two = False
+        for peer, (place, area, is_of_age, born, _) in known.items():
+            self._are_in_two = self._are_in_two or bool(born)
             if is_of_age:
                 by_place[place] = by_place.get(place, 0) + weights[peer]
                 areas[place] = area
@@ -80,7 +87,7 @@ class Line:
                 [one for one in contacts if not known[one.peer].is_of_age], known, most
             )
         else:
-            is_crowded = max(by_place.values(), default=0) > most
+            is_crowded = self._are_in_two or max(by_place.values(), default=0) > most
             self._members = left_in(contacts, known, most) if is_crowded else contacts
             self._young = ()
         self._young_places = {known[one.peer].place for one in self._young}
@@ -100,7 +107,7 @@ class Line:
         if not limited:
             return NOBODY, limited
         peers, free = set(), set()
-        for peer, (place, _, is_of_age) in self.standings.items():
+        for peer, (place, _, is_of_age, *_) in self.standings.items():
             if not is_of_age:
                 continue  # the young hold nothing but where there is nobody else
             if place in limited and positions[peer] * reach < CIRCLE:
@@ -134,12 +141,13 @@ class Line:
             for contact in self._onwards(self._all, stretch):
                 if len(taken.members) >= wanted:
                     return
-                place, area, age = self.standings[contact.peer]
-                if age != is_of_age or contact.peer in taken.members or contact.peer in taken.skip:
+                standing = self.standings[contact.peer]
+                is_taken = contact.peer in taken.members or contact.peer in taken.skip
+                if standing.is_of_age != is_of_age or is_taken:
                     continue
                 if is_in_reach and contact.peer in self._limited and self._away(stretch, contact) > reach:
                     continue
-                taken.take(contact, place, area)
+                taken.take(contact, standing)
 
     def _take_places(self, taken: _Taken, stretch: int, wanted: int, area_max: int) -> None:
         """Members of age, each in a new place, until there can be no more."""
@@ -148,8 +156,9 @@ class Line:
         in_all, reach = self._in_all(area_max), self._crowding.reach(wanted) if limited else 0
         begin = bisect_left(self._positions, self._all_positions[stretch])
         for seat in _seats_from(begin, len(members)):
-            place, area, _ = met[seat]
-            if place in places or areas.get(area, 0) >= area_max:
+            place, area, _, born, born_area = met[seat]
+            is_taken = place in places or areas.get(area, 0) >= area_max
+            if is_taken or (born and (born in places or areas.get(born_area, 0) >= area_max)):
                 if limited and taken.unbound >= in_all and self._away(stretch, members[seat]) > reach:
                     return
                 continue
@@ -159,7 +168,7 @@ class Line:
             if limited and contact.peer in limited and self._away(stretch, contact) > reach:
                 continue
             taken.unbound += place not in self._bound
-            taken.take(contact, place, area)
+            taken.take(contact, met[seat])
             if len(taken.members) >= wanted or (not limited and taken.unbound >= in_all):
                 return
 
@@ -168,9 +177,9 @@ class Line:
         for contact in self._onwards(self._young, stretch):
             if len(taken.members) >= wanted or not left:
                 return
-            place, area, _ = self.standings[contact.peer]
-            if place not in taken.places and contact.peer not in taken.skip:
-                taken.take(contact, place, area)
+            standing = self.standings[contact.peer]
+            if standing.is_apart(taken.places) and contact.peer not in taken.skip:
+                taken.take(contact, standing)
                 left -= 1
 
     def _in_all(self, area_max: int) -> int:
@@ -239,7 +248,7 @@ class Line:
 
     def is_enough(self, slack: int, missed: Collection[PeerKey]) -> bool:
         """Are no gaps filled and does nobody give way, so that what a position holds is one arc that ends there?"""
-        if self._limited:
+        if self._limited or self._are_in_two:
             return False
         known = self._is_enough.get((slack, bool(missed)))
         if known is None:
@@ -251,6 +260,43 @@ class Line:
                         break
             known = self._is_enough[slack, bool(missed)] = ahead.is_enough
         return known
+
+    def may_hold(self, peer: PeerKey, slack: int, missed: Collection[PeerKey]) -> list[int] | None:
+        """Where members count in two places: stretches of which a peer may be a holder, none left out; None: all.
+
+        Whoever a walk passes over shares a place with one that it took, or an area that is full.  While it has taken
+        fewer than it wants, w, it has 2 (w - 1) places at most, and as many areas, of which 2 (w - 1) / `area_max` may
+        be full.  So once more members than that stand before the peer, no two of them in one area, it is not asked.
+        """
+        members, count = self._members, len(self._members)
+        if self._limited or not self._stand_apart(range(count), slack, missed):
+            return None  # a gap may be filled
+        found: set[int] = set()
+        for own in self._seats_of(peer):
+            # The nearest first: where the others stand apart they do so whatever is behind them.
+            line = [(own - step) % count for step in range(count)]
+            length = self._stand_apart(line[1:], slack, missed) or count
+            for seat in line[:length]:
+                if members[seat].peer == peer and seat != own:
+                    break  # what lies behind is asked from there
+                found.update(self._stretches_at(seat))
+        return sorted(found)
+
+    def _stand_apart(self, seats: Iterable[int], slack: int, missed: Collection[PeerKey]) -> int:
+        """After how many of these enough of them are in areas of their own; 0 if they never are."""
+        taken = 2 * (self._rule.copies + slack - 1)
+        enough = taken + taken // max(self._rule.area_max(), 1) + 1
+        areas: set[bytes] = set()
+        for passed, seat in enumerate(seats, 1):
+            if self._members[seat].peer in missed:
+                continue
+            its = {self._met[seat].area, self._met[seat].born_area} - {b""}
+            if areas.isdisjoint(its):
+                areas |= its
+                enough -= 1
+                if enough <= 0:
+                    return passed
+        return 0
 
     def back(self, peer: PeerKey, slack: int, missed: Collection[PeerKey]) -> Iterator[tuple[int, int]]:
         """(rank, stretch) of what a peer holds, where `is_enough`; the missed count as if they were not there."""

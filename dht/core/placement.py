@@ -62,6 +62,9 @@ class Ahead:
 
     With slack there is a second walk from the key on, which takes `slack` more and more of an area.  Before a member
     stand then `copies` and what the second walk takes of those that the first one passed over: that, too, only grows.
+
+    None of that holds where members count in two places each (`Standing.born`): whom a walk takes then decides who is
+    passed over next.  `Line.may_hold` is for those.
     """
 
     __slots__ = ("_area_max", "_areas", "_copies", "_few", "_many", "_places", "_slack", "_wide_max")
@@ -74,7 +77,7 @@ class Ahead:
         self._few = self._many = 0  # places taken with the narrow bound on areas, and with the wide one
 
     def add(self, standing: Standing) -> None:
-        place, area, _ = standing
+        place, area = standing.place, standing.area
         if place in self._places:
             return
         self._places.add(place)
@@ -85,7 +88,7 @@ class Ahead:
 
     def rank_of(self, standing: Standing) -> int | None:
         """How many holders come first; None if it is passed over."""
-        place, area, _ = standing
+        place, area = standing.place, standing.area
         if place in self._places:
             return None
         known = self._areas.get(area, 0)

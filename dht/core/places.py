@@ -7,6 +7,7 @@ with many keys would be all holders of a key (docs/protocol/holders.md).
 `standing_of` is the one function that says so of a record.  All peers must agree on it, so it looks at nothing else.
 """
 
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -69,11 +70,37 @@ BY_PEER: Final = PlaceRules(by="peer", spare_copies=0)
 
 
 class Standing(NamedTuple):
-    """How a member counts.  Two members of one place have one area."""
+    """How a member counts.  Two members of one place have one area.
+
+    A member whose seat is from elsewhere counts in two places, where it is and where the seat was born: copies beside
+    it in either are not apart from it (docs/adr/0045-seats.md).
+    """
 
     place: bytes
     area: bytes
     is_of_age: bool = True
+    born: bytes = b""
+    """The other place; empty where there is none."""
+    born_area: bytes = b""
+
+    @property
+    def places(self) -> tuple[bytes, ...]:
+        return (self.place, self.born) if self.born else (self.place,)
+
+    def is_apart(self, places: Container[bytes]) -> bool:
+        """In none of these?"""
+        return self.place not in places and not (self.born and self.born in places)
+
+
+def apart(standings: Iterable[Standing]) -> int:
+    """How many of these are in places of their own: in this order, those that share one are passed over."""
+    taken: set[bytes] = set()
+    found = 0
+    for standing in standings:
+        if standing.is_apart(taken):
+            taken.update(standing.places)
+            found += 1
+    return found
 
 
 def standing_of(record: PeerRecord, rules: PlaceRules, day: int) -> Standing:

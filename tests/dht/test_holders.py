@@ -14,6 +14,7 @@ from dht.core.arcs import Arc, Arcs
 from dht.core.crowds import Crowding, crowding
 from dht.core.holders import Move, Table, moves
 from dht.core.ids import CIRCLE, Key, PeerKey, distance
+from dht.core.line import Line
 from dht.core.placement import Rule
 from dht.core.places import PlaceRules, Standing, standing_at
 from dht.core.records import Contact
@@ -34,6 +35,8 @@ class World:
     absent: set[PeerKey] = field(default_factory=set)
     missed: set[PeerKey] = field(default_factory=set)
     young: set[PeerKey] = field(default_factory=set)
+    born: dict[PeerKey, bytes] = field(default_factory=dict)
+    """Where seats are from, of some that are elsewhere now."""
 
     @cached_property
     def standings(self) -> dict[PeerKey, Standing]:
@@ -41,6 +44,10 @@ class World:
         found: dict[PeerKey, Standing] = {}
         for one in sorted(self.members, key=lambda one: (one.position, one.peer)):
             standing = standing_at(one.peer, one.address.host, self.rule.places)
+            if one.peer in self.born and self.rule.places.by == "prefix":
+                birth = standing_at(one.peer, self.born[one.peer], self.rule.places)
+                if birth.place != standing.place:
+                    standing = standing._replace(born=birth.place, born_area=birth.area)
             found.setdefault(one.peer, standing._replace(is_of_age=one.peer not in self.young))
         return found
 
@@ -69,7 +76,7 @@ class World:
     def crowding(self) -> Crowding:
         known = self.standings
         old = [known[one.peer] for one in self.members if known[one.peer].is_of_age]
-        weights = {place: sum(one.place == place for one in old) for place, _, _ in old}
+        weights = {here: sum(one.place == here for one in old) for here, *_ in old}
         return crowding(weights, {one.place: one.area for one in old}, self.rule)
 
     @cached_property
@@ -78,12 +85,13 @@ class World:
         return self._counting(of_age=True), self._counting(of_age=False)
 
     def _counting(self, of_age: bool) -> list[Contact]:
-        known, most, found = self.standings, self.crowding.counted_max, list[Contact]()
-        for place in {one.place for one in known.values()}:
-            here = [one for one in self.members if known[one.peer].place == place]
-            here = [one for one in here if known[one.peer].is_of_age == of_age]
-            found += sorted(here, key=lambda one: (one.index, sha256(one.position).digest(), one.peer))[:most]
-        return found
+        known, most, beyond = self.standings, self.crowding.counted_max, list[Contact]()
+        some = [one for one in self.members if known[one.peer].is_of_age == of_age]
+        for place in {place for one in known.values() for place in one.places}:
+            here = [one for one in some if place in known[one.peer].places]
+            here.sort(key=lambda one: (one.index, sha256(one.position).digest(), one.peer))
+            beyond += here[most:]
+        return [one for one in some if one not in beyond]
 
     def _taken(self, key: Key, slack: int, skip: set[PeerKey]) -> list[PeerKey]:
         line = [one for one in self.line(key) if one.peer not in skip]
@@ -97,13 +105,14 @@ class World:
             for one in line:
                 if len(taken) >= wanted:
                     return
-                place, area, _ = known[one.peer]
-                is_taken = one.peer in taken or (new and place in [known[peer].place for peer in taken])
-                if (
-                    is_taken
-                    or one not in some
-                    or [known[peer].area for peer in taken].count(area) >= area_max
-                ):
+                its = known[one.peer]
+                is_taken = one.peer in taken or (
+                    new and any({*its.places} & {*known[peer].places} for peer in taken)
+                )
+                is_full = any(
+                    sum(area in areas_of(known[peer]) for peer in taken) >= area_max for area in areas_of(its)
+                )
+                if is_taken or one not in some or is_full:
                     continue
                 taken.append(one.peer)
 
@@ -127,6 +136,10 @@ class World:
         return taken
 
 
+def areas_of(standing: Standing) -> set[bytes]:
+    return {standing.area, standing.born_area} - {b""}
+
+
 def line_before(members: list[Contact], key: Key) -> list[Contact]:
     """Those before the key's stretch, without the part behind zero if there are some below."""
     return [one for one in members if one.position < key] or [
@@ -148,7 +161,12 @@ def worlds(draw: st.DrawFn) -> World:
     absent = set(draw(st.lists(st.sampled_from([peer(number) for number in range(count)]), max_size=4)))
     missed = {one for one in sorted(absent) if draw(st.booleans())}
     young = set(draw(st.lists(st.sampled_from([peer(number) for number in range(count)]), max_size=4)))
-    return World(members, rule, absent, missed, young)
+    movers = draw(st.lists(st.integers(0, count - 1), max_size=4))
+    born = {
+        peer(number): bytes((10, draw(st.integers(0, 2)), draw(st.integers(0, 2)), number))
+        for number in movers
+    }
+    return World(members, rule, absent, missed, young, born)
 
 
 slacks = st.integers(0, 2)
@@ -261,7 +279,7 @@ def test_more_slack_only_adds_holders_at_the_end(world: World, slack: int) -> No
     assume(not world.missed)
     table = world.table
     for key in KEYS:
-        assert table.of(key, slack) == table.of(key, 2)[: world.rule.copies + slack]
+        assert table.of(key) == table.of(key, slack)[: world.rule.copies]
 
 
 @settings(deadline=None)
@@ -389,6 +407,50 @@ def test_a_gap_is_filled_in_order() -> None:
     assert names(table.of(KEYS[0])) == [1, 3, 5, 7, 6, 8]
     assert names(table.of(KEYS[0], slack=2)) == [1, 3, 5, 7, 6, 8, 4, 2]
     assert table.places_of(peer(number) for number in (1, 3, 5, 7, 6, 8, 4)) == 6
+
+
+def test_a_seat_from_elsewhere_counts_in_both_its_places() -> None:
+    rule = Rule(3, PlaceRules(area_v4=24))
+    hosts = [bytes((10, 0, number, 1)) for number in (0, 1, 2, 3)]
+    members = [member(number, number, host) for number, host in enumerate(hosts)]
+    at = {one.peer: standing_at(one.peer, one.address.host, rule.places) for one in members}
+    assert [one.peer for one in Table(members, rule, standings=at).of(KEYS[0])] == [peer(0), peer(1), peer(2)]
+    born = at[peer(1)]._replace(born=at[peer(0)].place, born_area=at[peer(0)].area)
+    moved = Table(members, rule, standings={**at, peer(1): born})
+    assert [one.peer for one in moved.of(KEYS[0])] == [peer(0), peer(2), peer(3)]
+    assert moved.places_of(map(peer, range(4))) == 3
+
+
+def test_forty_seats_of_one_network_are_two_of_the_holders_wherever_they_moved() -> None:
+    """By the place where they are alone they would be all six."""
+    places = PlaceRules()
+    near = [member(number, number, bytes((20 + number, 1, 1, 1))) for number in range(40)]
+    far = [member(40 + number, 40 + number, bytes((90 + number, 1, 1, 1))) for number in range(20)]
+    known = {one.peer: standing_at(one.peer, one.address.host, places) for one in (*near, *far)}
+    for number, one in enumerate(near):
+        birth = standing_at(one.peer, bytes((9, 9, number, 1)), places)
+        known[one.peer] = known[one.peer]._replace(born=birth.place, born_area=birth.area)
+    table = Table([*near, *far], Rule(6, places), standings=known)
+    foes = {one.peer for one in near}
+    assert [one.peer in foes for one in table.of(KEYS[0])] == [True, True, False, False, False, False]
+    by_key = {key: {one.peer for one in table.of(key)} for key in KEYS}
+    for one in (*near, *far):
+        assert {key for key in KEYS if key in table.arcs(one.peer)} == {
+            key for key in KEYS if one.peer in by_key[key]
+        }
+
+
+def test_where_seats_are_from_elsewhere_few_stretches_are_asked() -> None:
+    places, random = PlaceRules(), Random(5)
+    members = [member(number, number, bytes((1 + number, 1, 1, 1))) for number in range(60)]
+    known = {one.peer: standing_at(one.peer, one.address.host, places) for one in members}
+    for one in random.sample(members, 20):
+        birth = standing_at(one.peer, bytes((random.randrange(130, 220), 1, 1, 1)), places)
+        known[one.peer] = known[one.peer]._replace(born=birth.place, born_area=birth.area)
+    line = Line(members, [one.position for one in members], Rule(6, places), known)
+    few = line.may_hold(members[30].peer, 0, ())
+    assert few is not None
+    assert 6 <= len(few) <= 25
 
 
 def test_the_young_learn_before_the_last_holder() -> None:
