@@ -48,9 +48,15 @@ def main() -> None:
     help="factor on the delays of slow hosts; 0 makes all quick",
 )
 @click.option("--log", type=click.Path(path_type=Path, dir_okay=False), help="JSON line per request")
+@click.option(
+    "--listen",
+    multiple=True,
+    metavar="ADDRESS",
+    help="instead of loopback, for laboratories with names of their own",
+)
 def web(
     *, port: int, hosts: int, seed: int, day: int, day_length: float | None, names: str, suffix: str,
-    pages_min: int, pages_max: int, tidy: bool, slowness: float, log: Path | None,
+    pages_min: int, pages_max: int, tidy: bool, slowness: float, log: Path | None, listen: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Serve the synthetic web on loopback until Ctrl-C; prints one JSON line when it listens.
 
@@ -71,7 +77,7 @@ def web(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     try:
-        run_web(settings, day=day, day_length_s=day_length, log=log, delay_factor=slowness)
+        run_web(settings, day=day, day_length_s=day_length, log=log, delay_factor=slowness, listen=listen)
     except ServeError as error:
         raise click.ClickException(str(error)) from error
 

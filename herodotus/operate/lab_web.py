@@ -42,7 +42,11 @@ def start(
     ]
     command += ["--day-length", str(day_length_s)] if day_length_s is not None else []
     folder.mkdir(parents=True, exist_ok=True)
-    # In its own session, so that Ctrl-C at our terminal does not reach it.
+    return started(command)
+
+
+def started(command: list[str]) -> tuple[subprocess.Popen[bytes], str]:
+    """In its own session, so that Ctrl-C at our terminal does not reach it."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

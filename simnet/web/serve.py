@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
@@ -68,9 +68,16 @@ class WebServer:
     """The data that connections share: the web, the day, the log. `delay_factor` 0 makes slow hosts quick."""
 
     def __init__(
-        self, web: Web, *, day: int = 0, log: BinaryIO | None = None, delay_factor: float = 1.0
+        self,
+        web: Web,
+        *,
+        day: int = 0,
+        log: BinaryIO | None = None,
+        delay_factor: float = 1.0,
+        listen: Sequence[str] = (),
     ) -> None:
         self.web = web
+        self._listen = listen
         self.day = day
         self.delay_factor = delay_factor
         self.statistics = ServeStatistics()
@@ -87,7 +94,7 @@ class WebServer:
         """Listens while inside; gives the port."""
         loop = asyncio.get_running_loop()
         self._began = loop.time()
-        sockets = listening_sockets(self.web)
+        sockets = listening_sockets(self.web, self._listen)
         servers: list[asyncio.Server] = []
         try:
             for each in sockets:
@@ -194,11 +201,12 @@ class WebServer:
         return 200, _json(200, told)
 
 
-def listening_sockets(web: Web) -> list[socket.socket]:
-    """Loopback addresses only: nobody outside may find this web."""
+def listening_sockets(web: Web, listen: Sequence[str] = ()) -> list[socket.socket]:
+    """Loopback addresses only, so that nobody outside finds this web; or those of `listen`, for a laboratory whose
+    peers have lines of their own."""
     settings = web.settings
-    addresses = [CONTROL_ADDRESS]
-    if settings.names == "loopback":
+    addresses = list(listen) or [CONTROL_ADDRESS]
+    if settings.names == "loopback" and not listen:
         if settings.hosts >= LISTENERS_MAX:
             raise ServeError(
                 f"{settings.hosts:,} hosts would need as many addresses; beyond {LISTENERS_MAX:,} use names"
@@ -206,9 +214,11 @@ def listening_sockets(web: Web) -> list[socket.socket]:
         addresses += [web.hosts.name(number) for number in range(settings.hosts)]
     made: list[socket.socket] = []
     for address in addresses:
-        one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        one = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
         made.append(one)
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if one.family is socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         try:
             one.bind((address, settings.port))
         except OSError as error:
@@ -380,7 +390,13 @@ async def serve(
 
 
 def run_web(
-    settings: WebSettings, *, day: int, day_length_s: float | None, log: Path | None, delay_factor: float
+    settings: WebSettings,
+    *,
+    day: int,
+    day_length_s: float | None,
+    log: Path | None,
+    delay_factor: float,
+    listen: Sequence[str] = (),
 ) -> None:
     web = Web(settings)
     with ExitStack() as stack:
@@ -388,7 +404,7 @@ def run_web(
             lines = stack.enter_context(log.open("ab")) if log else None
         except OSError as error:
             raise ServeError(f"cannot write --log {log}: {error.strerror}") from error
-        server = WebServer(web, day=day, log=lines, delay_factor=delay_factor)
+        server = WebServer(web, day=day, log=lines, delay_factor=delay_factor, listen=listen)
 
         def tell() -> None:
             ready = {

@@ -1,0 +1,121 @@
+"""Which scenarios are there, and what came of them? `scripts/lab lines`."""
+
+import argparse
+import dataclasses
+import json
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from scripts.labs.homes import homes
+from scripts.labs.internet import CannotMake
+from scripts.labs.kinds import KINDS, kinds
+from scripts.labs.laboratory import Asked, LabFailed, Laboratory, Rows, Scenario, public_charter
+from scripts.labs.volunteers import CommandFailed
+from scripts.sweeps import namespaces
+
+PROGRAMS = ("nft", "miniupnpd", "conntrack")
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
+    {
+        "kinds": Scenario(play=kinds, limit_s=900),
+        "homes": Scenario(play=homes, limit_s=600),
+    }
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(arguments)
+    if asked.names == ["list"]:
+        for name, scenario in SCENARIOS.items():
+            print(f"{name:10} {scenario.summary}")
+        return 0
+    names = list(SCENARIOS) if asked.names == ["all"] else asked.names
+    if namespaces.is_inside():
+        return 0 if _play(names[0], asked) else 1
+    reason = why_not()
+    if reason is not None:
+        print(f"lab: each line needs a network of its own: {reason}", file=sys.stderr)
+        return 2
+    options = [f"--{word}" for word in ("json", "keep", "short") if getattr(asked, word)]
+    options += [word for kind in asked.kind for word in ("--kind", kind)]
+    return max(namespaces.run_inside("scripts.labs.run", [name, *options]) for name in names)
+
+
+def why_not() -> str | None:
+    """Why this machine cannot have routers; None where it can."""
+    missing = [program for program in PROGRAMS if shutil.which(program) is None]
+    if missing:
+        return f"there is no program {missing[0]} (requirements/debian.txt)"
+    return namespaces.why_not()
+
+
+def _play(name: str, asked: argparse.Namespace) -> bool:
+    scenario = SCENARIOS[name]
+    lab = Laboratory(name, public_charter(name, delay_floor_s=scenario.delay_floor_s), scenario.settings)
+    rows: Rows = ()
+    failure = ""
+    try:
+        with lab.opened(scenario.limit_s):
+            rows = scenario.play(lab, Asked(is_short=asked.short, kinds=tuple(asked.kind)))
+            lab.judge_logs()
+    except (LabFailed, CannotMake, CommandFailed) as error:
+        failure = str(error)
+        lab.say(failure)
+    is_ok = not failure and bool(lab.verdicts) and all(one.is_ok for one in lab.verdicts)
+    for one in lab.verdicts:
+        print(f"{name}: {'holds' if one.is_ok else 'BROKEN'}: {one.name}: {one.detail}", file=sys.stderr)
+    if is_ok and not asked.keep:
+        shutil.rmtree(lab.folder, ignore_errors=True)
+    else:
+        lab.say(f"homes and logs are kept in {lab.folder}")
+    if asked.json:
+        report = {
+            "scenario": name,
+            "ok": is_ok,
+            "failure": failure,
+            "took_s": round(time.monotonic() - lab.began),
+            "verdicts": [dataclasses.asdict(one) for one in lab.verdicts],
+            "rows": rows,
+        }
+        print(json.dumps(report, ensure_ascii=False, indent=1))
+    else:
+        _print_table(rows)
+    return is_ok
+
+
+def _print_table(rows: Sequence[Mapping[str, object]]) -> None:
+    if not rows:
+        return
+    names = [name for name in rows[0] if name != "sentence"]
+    widths = {name: max(len(name), *(len(_word(row[name])) for row in rows)) for name in names}
+    print("  ".join(name.ljust(widths[name]) for name in names))
+    for row in rows:
+        print("  ".join(_word(row[name]).ljust(widths[name]) for name in names))
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/lab lines", description=__doc__)
+    parser.add_argument("names", nargs="+", choices=["list", "all", *SCENARIOS], metavar="SCENARIO")
+    parser.add_argument("--json", action="store_true", help="what came of it, for machines")
+    parser.add_argument("--keep", action="store_true", help="keep homes and logs, also when all holds")
+    parser.add_argument("--short", action="store_true", help="fewer kinds of lines, no crawl; a minute")
+    parser.add_argument(
+        "--kind",
+        action="append",
+        default=[],
+        choices=list(KINDS),
+        help="only these kinds of lines (for kinds)",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
