@@ -43,6 +43,7 @@ _CLASS_OF: Final[dict[type, str]] = {  # under which of `TransportLimits` a mess
     m.GetState: "state",
     m.Rumour: "rumour",
     m.Offer: "rumour",
+    m.ShortCall: "short_call",
 }
 
 
@@ -98,7 +99,7 @@ class SessionEndpoint:
         self._decode = MessageCodec(id_check).decode
         self._buckets = Buckets()
         rates = {"find": limits.find, "state": limits.state, "rumour": limits.rumour}
-        rates |= {"other": limits.other, "reply": limits.reply}
+        rates |= {"short_call": limits.short_call, "other": limits.other, "reply": limits.reply}
         self._rates = {name: (rate, rate.times(limits.prefix_factor)) for name, rate in rates.items()}
         self._sightings: OrderedDict[SocketAddress, set[bytes]] = OrderedDict()
         self._own_address: SocketAddress | None = None

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht.core.effects import Effect, JoinFailed, LookupDone, PositionTaken, Send
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
-from dht.core.messages import DialBackReply, DialBackRequest, Message
+from dht.core.messages import DialBackReply, DialBackRequest, Message, ShortAnswer, ShortCall
 from dht.core.reader import RingReader, is_ideal, is_joined
 from dht.core.records import (
     RECORD_VERSION,
@@ -56,6 +56,7 @@ from dht.identity import KeyNotary, Verifier, peer_key
 from dht.machine_loop import MachineLoop
 from dht.meeting import Meeting
 from dht.node_types import NodePorts, NodeSettings, NodeStatistics, OpenTransport, Subscription
+from dht.short_calls import ShortCalls
 from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent
 from dht.udp import UdpTransport, open_udp
 
@@ -127,6 +128,8 @@ class RingNode(RingReader):
             entropy=ports.entropy,
             random=ports.random,
         )
+        self.short_calls = ShortCalls(self._send, ports.random)
+        """Small questions of the parts above the ring."""
         self._meeting = Meeting(peer_key(key), lambda: self._transport)
         self._lookups: dict[int, _Waiter] = {}
         self._subscriptions: list[Subscription] = []
@@ -272,6 +275,10 @@ class RingNode(RingReader):
                     self._dial_back(message, sender)
                 case DialBackReply():
                     self._reach.answered(message, sender)
+                case ShortCall():
+                    self.short_calls.arrived(message, sender)
+                case ShortAnswer():
+                    self.short_calls.answered(message, sender)
                 case _:
                     for_machine.append((message, sender))
         self._loop.receive(for_machine)
@@ -347,7 +354,7 @@ class RingNode(RingReader):
         self._transport = transport
         self._loop.start_clock()
         async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
+            self._tasks = self.short_calls.tasks = tasks
             for work in (self._loop.keep_time, self._loop.watch_clock, self._test_reachability):
                 tasks.start_soon(work)
             task_status.started()

@@ -23,6 +23,7 @@ class TransportLimits:
     find: Rate = Rate(per_second=50, burst=100)  # ring.md 5, with two seconds' worth at once
     state: Rate = Rate(per_second=5, burst=10)
     rumour: Rate = Rate(per_second=10, burst=20)
+    short_call: Rate = Rate(per_second=100, burst=400)  # as many as by stream
     other: Rate = Rate(per_second=50, burst=100)
     reply: Rate = Rate(per_second=500, burst=1_000)  # as many as we may have asked: the machine knows which
     prefix_factor: float = 4.0

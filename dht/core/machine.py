@@ -46,6 +46,7 @@ from dht.core.messages import (
     Pull,
     Reply,
     Rumour,
+    ShortCall,
     Want,
 )
 from dht.core.placement import first, own_arcs
@@ -488,5 +489,6 @@ _HANDLERS: Final[dict[type, Callable[[RingMachine, Any, Contact, float], None]]]
     Want: lambda me, message, sender, _: me._gossip.rumours.answer(message, sender),
     # The shell serves this, with sockets; the core has none.
     DialBackRequest: lambda me, *_: me._host.counts.update({"dial-backs unserved": 1}),
+    ShortCall: lambda me, *_: me._host.counts.update({"short calls unserved": 1}),
 }
 assert set(_HANDLERS) == set(REQUESTS)

@@ -32,6 +32,8 @@ OWNER_RECORDS_MAX = 4  # beside six IPv6 contacts, what still fits a datagram
 CLOSER_MAX = 3
 NEWS_MAX = 7  # per RUMOUR and RECORDS: 7 x 166 B
 MARKS_MAX = 100  # 8 B each, per OFFER
+SERVICE_CHARACTERS_MAX = 32  # as in a call by stream
+SHORT_BYTES_MAX = 1_150  # what a datagram has left for a body, beside the longest name of a service
 BUCKETS = 256
 HAVE_MAX = 200  # fingerprints (4 B each) in one PULL
 
@@ -193,6 +195,22 @@ class Want(Request, frozen=True, kw_only=True, tag=27):
     """Send me, as RECORDS, your news of these that you offered."""
 
     marks: tuple[int, ...]  # 1..7, u64 each
+
+
+class ShortCall(Request, frozen=True, kw_only=True, tag=28):
+    """A question to a service of the peer above the ring, small enough for a datagram."""
+
+    service: Annotated[str, Meta(min_length=1, max_length=SERVICE_CHARACTERS_MAX, pattern="^[!-~]*$")]
+    body: Annotated[bytes, Meta(max_length=SHORT_BYTES_MAX)]
+
+
+ANSWERED, REFUSED, UNDER_WAY, BY_STREAM = 0, 1, 2, 3
+"""What comes of a short call: its answer; a no of the service; it is being worked on; ask again by a stream."""
+
+
+class ShortAnswer(Reply, frozen=True, kw_only=True, tag=29):
+    outcome: Annotated[int, Meta(ge=ANSWERED, le=BY_STREAM)]
+    body: Annotated[bytes, Meta(max_length=SHORT_BYTES_MAX)]
 
 
 REQUESTS: Final = tuple(Request.__subclasses__())

@@ -119,7 +119,8 @@ class ObservationStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsStatus:
     """Calls between peers by TCP since the start. `dropped` counts refused callers and broken rules, by a word.
-    `crowd` is the address that wants many more connections than one may have, if there is one now."""
+    `crowd` is the address that wants many more connections than one may have, if there is one now. `short_called` and
+    `short_answered` count calls by datagram, `short_failed` those that had to take a stream."""
 
     connections: int = 0
     called: int = 0
@@ -128,6 +129,9 @@ class CallsStatus:
     refused: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    short_called: int = 0
+    short_failed: int = 0
+    short_answered: int = 0
     crowd: str = ""
     dropped: dict[str, int] = field(default_factory=dict)
 

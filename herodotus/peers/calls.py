@@ -74,6 +74,8 @@ class Services:
     streams: Mapping[str, Callable[[PeerKey, bytes], AsyncIterator[bytes]]] = field(default_factory=dict)
     for_anybody: frozenset[str] = frozenset()
     """Calls that a caller of whom the ring knows nothing may make as well, once on a connection."""
+    by_datagram: frozenset[str] = frozenset()
+    """Calls that members may also make without a connection, where question and answer fit a datagram each."""
 
     @classmethod
     def of(cls, *parts: "Services") -> "Services":
@@ -86,6 +88,7 @@ class Services:
             calls={name: handler for part in parts for name, handler in part.calls.items()},
             streams={name: handler for part in parts for name, handler in part.streams.items()},
             for_anybody=frozenset().union(*(part.for_anybody for part in parts)),
+            by_datagram=frozenset().union(*(part.by_datagram for part in parts)),
         )
 
 

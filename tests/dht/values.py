@@ -56,6 +56,7 @@ u32 = st.integers(0, U32)
 keys = st.binary(min_size=20, max_size=20).map(Key)
 peers = st.binary(min_size=32, max_size=32).map(PeerKey)
 signatures = st.binary(min_size=64, max_size=64)
+short_bodies = st.binary(max_size=m.SHORT_BYTES_MAX)
 hosts = st.one_of(st.binary(min_size=4, max_size=4), st.binary(min_size=16, max_size=16))
 ports = st.integers(0, 65_535)
 addresses = st.builds(Address, host=hosts, port=ports)
@@ -157,6 +158,12 @@ BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
     m.DialBackReply: st.builds(m.DialBackReply, id=ids, is_reached=st.booleans(), by_stream=st.booleans()),
     m.Offer: st.builds(m.Offer, id=ids, marks=tuples(ids, 1, m.MARKS_MAX)),
     m.Want: st.builds(m.Want, id=ids, marks=tuples(ids, 1, m.NEWS_MAX)),
+    m.ShortCall: st.builds(
+        m.ShortCall, id=ids, service=st.from_regex("[!-~]{1,32}", fullmatch=True), body=short_bodies
+    ),
+    m.ShortAnswer: st.builds(
+        m.ShortAnswer, id=ids, outcome=st.integers(m.ANSWERED, m.BY_STREAM), body=short_bodies
+    ),
 }
 assert set(BY_KIND) == {*m.REQUESTS, *m.REPLIES}
 BYTES_MAX: Final = 1 << 16

@@ -72,6 +72,8 @@ def all_messages() -> list[m.Message]:
         m.DialBackReply(id=24, is_reached=True, by_stream=False),
         m.Offer(id=25, marks=(1, big)),
         m.Want(id=26, marks=(int.from_bytes(peer_key(ANNA)[:4], "big") << 32,)),
+        m.ShortCall(id=27, service="leases.ask", body=b"\x93\x01\x90\x90"),
+        m.ShortAnswer(id=28, outcome=m.ANSWERED, body=b"\x92\x01\x90"),
     ]
 
 

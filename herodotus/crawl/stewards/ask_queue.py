@@ -1,5 +1,8 @@
 """How do asks reach the stewards? One call at a time to each; asks that come meanwhile share the next one.
 
+A call that fits a datagram is made to fit one (`herodotus.peers.net.short_calls`): a few asks, and returns as far as
+there is room. Where much waits it is one call by stream.
+
 Asks for addresses have a queue of their own. While a steward answers for a host, it asks an address's steward. If
 that ask waited behind our own asks for hosts there, peers would wait for each other in a circle until their
 deadlines.
@@ -12,12 +15,14 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 import anyio
 import anyio.abc
 
 from dht import Contact
+from dht.core.messages import SHORT_BYTES_MAX
 from herodotus.core.errors import MalformedError
 from herodotus.crawl.stewards.wire import (
     ASKS_MAX,
@@ -34,6 +39,12 @@ from herodotus.peers.calls import CallError, PeerKey, Questions, RefusedError
 ASK_SERVICE = "leases.ask"
 ASK_DEADLINE_S = 10.0
 RETURN_AFTER_S = 0.2
+ASKS_SHORT_MAX = 7
+"""So many of the longest answers, 160 bytes each, fit a datagram."""
+SHORT_CALLS_MAX = 2
+"""What would take more datagrams, one after another, goes by stream at once."""
+RETURNS_SHORT_MAX = 12
+"""In a datagram, beside some asks: a return of a usual host has 40 to 70 bytes."""
 RETURNS_WAITING_MAX = 4 * RETURNS_MAX
 STEWARDS_MAX = 40_000
 """Two for each member of a large ring, at some 200 bytes."""
@@ -136,8 +147,9 @@ class Desk:
         batch: list[_Waiting] = []
         try:
             while counter.waiting or counter.returns:
-                batch = [counter.waiting.popleft() for _ in range(min(ASKS_MAX, len(counter.waiting)))]
-                returns = [counter.returns.popleft() for _ in range(min(RETURNS_MAX, len(counter.returns)))]
+                asks, givings = _fitting(counter)
+                batch = [counter.waiting.popleft() for _ in range(asks)]
+                returns = [counter.returns.popleft() for _ in range(givings)]
                 await self._call(counter.contact, batch, returns)
         finally:
             counter.is_calling = False
@@ -162,6 +174,23 @@ class Desk:
         got = anyio.current_time()
         for waiting, answer in zip(batch, answers, strict=True):
             _tell(waiting, Told(answer, asked, got, steward))
+
+
+def _fitting(counter: _Counter) -> tuple[int, int]:
+    """How many asks and returns the next call takes."""
+    asks, returns = min(ASKS_MAX, len(counter.waiting)), min(RETURNS_MAX, len(counter.returns))
+    if asks > SHORT_CALLS_MAX * ASKS_SHORT_MAX or returns > SHORT_CALLS_MAX * RETURNS_SHORT_MAX:
+        return asks, returns
+    first = [waiting.ask for waiting in islice(counter.waiting, ASKS_SHORT_MAX)]
+    given = list(islice(counter.returns, RETURNS_SHORT_MAX))
+    while len(encode_asks(first, given)) > SHORT_BYTES_MAX:
+        if given:
+            given.pop()
+        elif len(first) > 1:
+            first.pop()
+        else:
+            return asks, returns
+    return len(first), len(given)
 
 
 def _tell(waiting: _Waiting, told: Told) -> None:

@@ -152,7 +152,10 @@ class RingSteward(LocalSteward):
 
     @property
     def services(self) -> Services:
-        return Services(calls={ASK_SERVICE: self._serve_asks, RULES_SERVICE: self._serve_rules})
+        return Services(
+            calls={ASK_SERVICE: self._serve_asks, RULES_SERVICE: self._serve_rules},
+            by_datagram=frozenset({ASK_SERVICE}),
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -79,6 +79,11 @@ class Answering:
         self._unbegun: dict[Arrival, None] = {}
         self._answered = self._refused = self._bytes_in = self._bytes_out = 0
 
+    @property
+    def admission(self) -> Admission:
+        """Which also rations calls that need no connection."""
+        return self._admission
+
     def status(self) -> CallsStatus:
         """Of this side of the port."""
         return CallsStatus(
@@ -188,7 +193,7 @@ class Answering:
         if not self._admission.may_stranger_ask(visitor, anyio.current_time()):
             await self._say_no(connection, "busy", STRANGERS_AGAIN_S)
             return True
-        found = await _guarded(lambda: services.calls[asked.service](b"", asked.body), asked.service)
+        found = await guarded(lambda: services.calls[asked.service](b"", asked.body), asked.service)
         if isinstance(found, CallRefusal):
             return await self._refuse(connection, found)
         assert found is not None, "only a stream ends so"
@@ -287,7 +292,7 @@ class Answering:
 
             tasks.start_soon(watch)
             with anyio.move_on_after(min(asked.deadline_s, HANDLER_S_MAX)):
-                found = await _guarded(work, asked.service)
+                found = await guarded(work, asked.service)
             tasks.cancel_scope.cancel()
         if fault is not None:
             raise fault
@@ -317,7 +322,7 @@ class Answering:
         self, connection: FrameConnection, pieces: AsyncIterator[bytes], asked: CallQuestion
     ) -> bytes | CallRefusal | None:
         with anyio.fail_after(BETWEEN_PIECES_S_MAX):
-            return await _guarded(lambda: anext(pieces), asked.service)
+            return await guarded(lambda: anext(pieces), asked.service)
 
     async def _refuse(self, connection: FrameConnection, refusal: CallRefusal) -> bool:
         self._refused += 1
@@ -330,7 +335,7 @@ class Answering:
             await connection.send(frame(kind, content))
 
 
-async def _guarded(work: Callable[[], Awaitable[bytes]], service: str) -> bytes | CallRefusal | None:
+async def guarded(work: Callable[[], Awaitable[bytes]], service: str) -> bytes | CallRefusal | None:
     """A handler's answer; None at the end of a stream. A fault of ours ends the question, not the peer."""
     try:
         return await work()

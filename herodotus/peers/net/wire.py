@@ -140,13 +140,19 @@ class CallRefusal:
     reason: str
     retry_after_s: float | None = None
 
-    def pack(self) -> bytes:
+    @property
+    def content(self) -> bytes:
         after = NEVER if self.retry_after_s is None else _milliseconds(self.retry_after_s)
-        reason = self.reason.encode("ascii", "replace")[:REASON_BYTES_MAX]
-        return frame(FrameKind.REFUSED, after.to_bytes(4, "big") + reason)
+        return after.to_bytes(4, "big") + self.reason.encode("ascii", "replace")[:REASON_BYTES_MAX]
+
+    def pack(self) -> bytes:
+        return frame(FrameKind.REFUSED, self.content)
 
     @classmethod
     def read(cls, content: bytes) -> "CallRefusal":
+        least, most = LENGTHS[FrameKind.REFUSED]
+        if not least <= len(content) <= most:
+            raise FrameError("length")
         after, reason = int.from_bytes(content[:4], "big"), content[4:]
         if not (reason.isascii() and reason.decode("ascii", "replace").isprintable()):
             raise FrameError("reason")
