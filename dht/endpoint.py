@@ -102,7 +102,7 @@ class SessionEndpoint:
         rates |= {"short_call": limits.short_call, "other": limits.other, "reply": limits.reply}
         self._rates = {name: (rate, rate.times(limits.prefix_factor)) for name, rate in rates.items()}
         self._sightings: OrderedDict[SocketAddress, set[bytes]] = OrderedDict()
-        self._own_address: SocketAddress | None = None
+        self._own_address: dict[bool, SocketAddress] = {}  # of IPv6, and of IPv4
         self.events: list[TransportEvent] = []
         self.dropped: Counter[str] = Counter()
         self.datagrams_in = self.bytes_in = self.messages_in = self.messages_out = 0
@@ -197,12 +197,14 @@ class SessionEndpoint:
         if len(self._sightings) > SIGHTINGS_MAX:
             self._sightings.popitem(last=False)
         assert len(witnesses) <= WITNESSES_OF_OUR_ADDRESS
-        if len(witnesses) < WITNESSES_OF_OUR_ADDRESS or seen == self._own_address:
+        family = ":" in seen[0]
+        if len(witnesses) < WITNESSES_OF_OUR_ADDRESS or seen == self._own_address.get(family):
             return
-        self._sightings = OrderedDict({seen: witnesses})  # an old address must be witnessed again
-        if self._own_address is not None:
+        for other in [one for one in self._sightings if one != seen and (":" in one[0]) is family]:
+            del self._sightings[other]  # an old address must be witnessed again
+        if family in self._own_address:
             self.events.append(OwnAddressChanged(address=packed_address(seen)))
-        self._own_address = seen
+        self._own_address[family] = seen
 
     def _introduce(self, session: Session, now: float) -> _Peer:
         if isinstance(session.tag, _Peer):

@@ -66,6 +66,9 @@ class Meeting:
                 tasks.start_soon(meet_one, address)
         return sorted(contacts.values(), key=lambda contact: contact.position)
 
-    def seen_host(self) -> bytes | None:
-        """The address that most met peers saw; None before we met one."""
-        return max(sorted(self._seen_as), key=lambda host: self._seen_as[host], default=None)
+    def seen_hosts(self) -> tuple[bytes, ...]:
+        """The address that most met peers saw, of each family in which we met one."""
+        by_family = {
+            len(host): host for host in sorted(self._seen_as, key=lambda host: (self._seen_as[host], host))
+        }
+        return tuple(by_family.values())

@@ -216,7 +216,7 @@ class RingNode(RingReader):
     async def join(self, addresses: Sequence[Address]) -> bool:
         """Join the ring of the contact that answers. False if none does: we are a ring of one until we meet one."""
         self._contacts = await self._meeting.meet_some(addresses)
-        self._loop.tell(SearchEnded(seen_host=self._meeting.seen_host()))
+        self._loop.tell(SearchEnded(seen_hosts=self._meeting.seen_hosts()))
         self._has_searched.set()
         return bool(self._contacts)
 

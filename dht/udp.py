@@ -36,6 +36,8 @@ DRAIN_MAX: Final = 64  # ring.md 3.2: where draining more no longer pays
 SEND_QUEUE_MAX: Final = 1_024
 RECEIVE_BUFFER_BYTES: Final = 1 << 20  # about a second of a busy peer, while something else has the loop
 HOUSEKEEPING_S: Final = 60.0
+ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - peers anywhere are the point
+ANY_IPV6: Final = "::"
 _HARMLESS: Final = frozenset(
     {
         errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN,
@@ -330,6 +332,26 @@ def _target(address: Address) -> SocketAddress:
 
 def _family_of(address: SocketAddress) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+
+
+def every_family(address: SocketAddress) -> list[SocketAddress]:
+    """Where to listen for one setting: `::` means each address of this machine, of either family.
+
+    Two sockets of datagrams, for what IPv4 brings to one of IPv6 would have to be written anew at each frame.
+    """
+    host, port = address
+    if host != ANY_IPV6:
+        return [address]
+    return [*([address] if _has_ipv6() else []), (ANY_IPV4, port)]
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            probe.bind((ANY_IPV6, 0))
+    except OSError:
+        return False
+    return True
 
 
 def bind(address: SocketAddress) -> socket.socket:

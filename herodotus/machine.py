@@ -18,7 +18,7 @@ from dht.finding import Finders
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.home import clock
-from herodotus.peers.finders import finders_of, outgoing_host, router_gateways
+from herodotus.peers.finders import finders_of, outgoing_hosts, router_gateways
 from herodotus.peers.membership import FinderParts
 from herodotus.peers.net.certificate import caller_context
 from herodotus.peers.net.line import LineBrokenError, WrongProtocolError
@@ -74,8 +74,8 @@ class Machine(ThreadWorkers, LocalStorage):
         finally:
             await line.close()
 
-    def outgoing_host(self) -> str:
-        return outgoing_host()
+    def outgoing_hosts(self) -> Sequence[str]:
+        return outgoing_hosts()
 
     def finders(self, parts: FinderParts) -> Finders:
         return finders_of(parts, self.unix_s, self.chance)

@@ -210,8 +210,8 @@ class SimulatedMachine:
         self.check_alive()
         await self._around.lines.knock(self._host, (host, port))
 
-    def outgoing_host(self) -> str:
-        return self._host.address[0]
+    def outgoing_hosts(self) -> Sequence[str]:
+        return (self._host.address[0],)
 
     def finders(self, parts: FinderParts) -> Finders:
         return Finders(

@@ -86,7 +86,7 @@ class Seat:
 class SearchEnded:
     """The first search for a ring is over. Who answered is among the contacts to join through."""
 
-    seen_host: bytes | None = None  # the host as which most of those who answered saw us
+    seen_hosts: tuple[bytes, ...] = ()  # as which most of those who answered saw us, one of a family at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +211,7 @@ class SeatKeeper:
             return []
         match event:
             case SearchEnded():
-                self._begin(event.seen_host)
+                self._begin(event.seen_hosts)
             case Restored():
                 self._enter()
             case JoinFailed():
@@ -245,12 +245,13 @@ class SeatKeeper:
 
     # --- events
 
-    def _begin(self, seen_host: bytes | None) -> None:
+    def _begin(self, seen_hosts: Sequence[bytes]) -> None:
         assert self.phase is Phase.SEARCHING, "a peer searches once; later it is shown others"
         contacts = tuple(self._contacts())
         seat = self.seat
-        if seen_host is not None and self._is_address_guessed:
-            seat = replace(seat, address=Address(host=seen_host, port=seat.address.port))
+        for host in seen_hosts if self._is_address_guessed else ():
+            if len(host) == len(seat.address.host):
+                seat = replace(seat, address=Address(host=host, port=seat.address.port))
         if contacts and self._is_untested:
             # A leaf until others have reached us. Without contacts there is nobody to try it: we are a ring of one, or
             # there would never be a first member.
@@ -287,7 +288,9 @@ class SeatKeeper:
             self._wait(Phase.FULL, SLOTS_AGAIN_S, now)
 
     def _seen_at(self, host: bytes) -> None:
-        if self._is_address_guessed and host != self.seat.address.host:  # what the operator stated stays
+        ours = self.seat.address.host
+        # What the operator stated stays, and of another family it is not the address that positions follow from.
+        if self._is_address_guessed and host != ours and len(host) == len(ours):
             self._taken.clear()  # those peers are behind the old address
             there = Address(host=host, port=self.seat.address.port)
             self._start_over(Reason.HOST, replace(self.seat, address=there))

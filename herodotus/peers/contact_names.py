@@ -5,7 +5,7 @@ peers that do not answer, and to no others.
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -63,17 +63,19 @@ async def system_dns() -> AsyncIterator[Dns]:
 async def places_of(
     doors: Sequence[PeerDoor],
     *,
-    is_ipv6: bool,
+    families: Collection[bool],
     dns: Callable[[], AbstractAsyncContextManager[Dns]] = system_dns,
 ) -> Sequence[Endpoint]:
-    """Addresses of our family and ports, in the order of the doors. Names that DNS does not know are logged."""
+    """Addresses of our families (is it IPv6?) and ports, in the order of the doors. Names that DNS does not know are
+    logged.
+    """
     found = {door: [(door.host, door.port)] for door in doors if not door.is_name and door.port is not None}
     names = {door for door in doors if door.is_name}
     if names:
         async with dns() as asked, anyio.create_task_group() as tasks:
 
             async def ask(door: PeerDoor) -> None:
-                found[door] = await _asked(door, asked, is_ipv6=is_ipv6)
+                found[door] = await _asked(door, asked, families=families)
 
             for door in names:
                 tasks.start_soon(ask, door)
@@ -81,7 +83,7 @@ async def places_of(
     return list(dict.fromkeys(places))[:PLACES_MAX]
 
 
-async def _asked(door: PeerDoor, dns: Dns, *, is_ipv6: bool) -> list[Endpoint]:
+async def _asked(door: PeerDoor, dns: Dns, *, families: Collection[bool]) -> list[Endpoint]:
     found: list[Endpoint] = []
     reason = "no answer in time"
     with anyio.move_on_after(ASK_S):
@@ -92,7 +94,7 @@ async def _asked(door: PeerDoor, dns: Dns, *, is_ipv6: bool) -> list[Endpoint]:
             except (OSError, ValueError) as error:
                 reason = str(error)
                 continue
-            family = [one for one in addresses if (":" in one) is is_ipv6]
+            family = [one for one in addresses if (":" in one) in families]
             reason = (
                 "it has no address of our family, see ring.listen" if addresses and not family else reason
             )

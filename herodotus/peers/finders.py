@@ -6,6 +6,7 @@ from functools import partial
 from ipaddress import ip_address
 from random import Random
 
+from dht.core.ids import IPV4_BYTES
 from dht.discovery.kademlia_rendezvous import KademliaRendezvous, KademliaSettings
 from dht.discovery.lan import LanDiscovery, LanSettings, ZeroconfLan
 from dht.discovery.overlay_protocol import REQUESTS_PER_S
@@ -14,6 +15,7 @@ from dht.discovery.rendezvous import Rendezvous
 from dht.discovery.upnp import UpnpGateway
 from dht.endpoint import socket_address
 from dht.finding import Finders
+from dht.udp import ANY_IPV4, ANY_IPV6
 from herodotus.peers.contact_names import places_of
 from herodotus.peers.membership import FinderParts
 
@@ -23,7 +25,7 @@ _REQUESTS_OF_ONE_MACHINE = 2_000.0  # a second: all of a test's overlay share on
 
 def finders_of(parts: FinderParts, wall_clock: Callable[[], float], chance: Random) -> Finders:
     return Finders(
-        given=partial(places_of, parts.given, is_ipv6=parts.is_ipv6),
+        given=partial(places_of, parts.given, families=parts.families),
         remembered=parts.remembered,
         lan=_lan(parts) if parts.settings.lan else LanDiscovery(),
         rendezvous=_rendezvous(parts, wall_clock, chance) if parts.settings.kademlia else Rendezvous(),
@@ -52,7 +54,7 @@ def _rendezvous(parts: FinderParts, wall_clock: Callable[[], float], chance: Ran
     known = [*given, *(one.endpoint for one in parts.remembered.in_order())]
     settings = KademliaSettings(
         network=parts.network,
-        listen_host=parts.listen.host,
+        listen_host=_listening_for(parts),
         listen_port=port + RENDEZVOUS_PORT_OFFSET,
         public_endpoint=(host, port + RENDEZVOUS_PORT_OFFSET),
         contacts=[(known_host, known_port + RENDEZVOUS_PORT_OFFSET) for known_host, known_port in known],
@@ -62,18 +64,27 @@ def _rendezvous(parts: FinderParts, wall_clock: Callable[[], float], chance: Ran
     return KademliaRendezvous(settings, validate=parts.validate, wall_clock=wall_clock, chance=chance)
 
 
+def _listening_for(parts: FinderParts) -> str:
+    """The rendezvous has one socket, so it speaks the family of our first address."""
+    if parts.listen.host != ANY_IPV6 or len(parts.address.host) != IPV4_BYTES:
+        return parts.listen.host
+    return ANY_IPV4
+
+
 def router_gateways() -> Sequence[tuple[str, PortGateway]]:
     gateway = default_gateway()
     gateways: list[tuple[str, PortGateway]] = [("PCP", DatagramGateway(gateway))] if gateway else []
     return [*gateways, ("UPnP", UpnpGateway())]
 
 
-def outgoing_host() -> str:
-    """The address of the interface that a datagram to the internet would leave by; none is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+def outgoing_hosts() -> Sequence[str]:
+    """The addresses that datagrams to the internet would leave by, one of a family at most; none is sent."""
+    found = []
+    for family, nobody in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):  # of documents
         try:
-            probe.connect(("192.0.2.1", 9))  # TEST-NET-1: nobody's
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((nobody, 9))
+                found.append(str(probe.getsockname()[0]))
         except OSError:
-            return "127.0.0.1"
-        host: str = probe.getsockname()[0]
-        return host
+            continue  # no such interface
+    return found

@@ -33,6 +33,7 @@ from dht.endpoint import socket_address
 from dht.finding import Finders, first_contacts, is_wildcard, keep_finding, record_facts, remember
 from dht.identity import Verifier, peer_key
 from dht.transport import TransportLimits
+from dht.udp import every_family
 from dht.wire import encode_record
 from herodotus.core.charter import Charter
 from herodotus.core.errors import PortTaken, StorageFailure
@@ -71,8 +72,8 @@ class FinderParts:
     listen: HostPort
     address: Address
     given: Sequence[PeerDoor]
-    is_ipv6: bool
-    """The family of our own socket: addresses of the other one are of no use."""
+    families: Collection[bool]
+    """Of our own sockets, whether it is IPv6: addresses of another one are of no use."""
     remembered: RememberedPeers
     state: Path
     """A file for the rendezvous's memory."""
@@ -97,8 +98,8 @@ class RingWorld(Clocks, Protocol):
         """The port for the ring's datagrams and for calls, on which the key is proven. Raises OSError."""
         ...
 
-    def outgoing_host(self) -> str:
-        """The address of the interface that leads to the internet."""
+    def outgoing_hosts(self) -> Sequence[str]:
+        """The addresses of interfaces that lead to the internet, one of a family at most, that of IPv4 first."""
         ...
 
     def finders(self, parts: FinderParts) -> Finders: ...
@@ -149,7 +150,7 @@ class RingMembership:
 
     @asynccontextmanager
     async def _in_ring(self, listen: HostPort) -> AsyncIterator[None]:
-        address, is_guessed = own_address(listen, self._ring.advertise, self._parts.world.outgoing_host)
+        address, is_guessed = own_address(listen, self._ring.advertise, self._parts.world.outgoing_hosts())
         last = self._last_record()
         since, trail = age_on(last, address, self.rules.places, self._parts.world.unix_s())
         settings = NodeSettings(
@@ -180,7 +181,7 @@ class RingMembership:
                 settings,
                 self._parts.key,
                 ports,
-                [(listen.host, listen.port)],
+                every_family((listen.host, listen.port)),
                 open_transport=self.port.datagrams,
             ) as self.node,
             anyio.create_task_group() as tasks,
@@ -238,7 +239,7 @@ class RingMembership:
                 listen=listen,
                 address=address,
                 given=self._ring.join,
-                is_ipv6=":" in listen.host,
+                families={":" in host for host, _ in every_family((listen.host, listen.port))},
                 remembered=remembered,
                 state=self._parts.home.rendezvous,
                 validate=record_facts(self.rules, Verifier()),
@@ -455,8 +456,10 @@ def age_on(
     return last.since, moved(last, address.host, rules)
 
 
-def own_address(listen: HostPort, advertise: str, outgoing_host: Callable[[], str]) -> tuple[Address, bool]:
+def own_address(listen: HostPort, advertise: str, outgoing: Sequence[str]) -> tuple[Address, bool]:
     """Where others reach us, and whether that is a guess: of the interface that leads out."""
     if advertise or not is_wildcard(listen.host):
         return Address(host=ip_address(advertise or listen.host).packed, port=listen.port), False
-    return Address(host=ip_address(outgoing_host()).packed, port=listen.port), True
+    families = {":" in host for host, _ in every_family((listen.host, listen.port))}
+    ours = [host for host in outgoing if (":" in host) in families]
+    return Address(host=ip_address(ours[0] if ours else "127.0.0.1").packed, port=listen.port), True

@@ -152,6 +152,18 @@ def test_our_address_has_changed_when_two_prefixes_say_so() -> None:
     assert changes == [OwnAddressChanged(address=packed_address(NEW_HOME))]
 
 
+def test_an_address_of_the_other_family_is_no_new_one() -> None:
+    net = Net()
+    anna = net.add("anna", HOME)
+    for number in range(4):
+        anna._note_sighting(("2001:db8::7", 4484), bytes((number,)))
+        anna._note_sighting(HOME, bytes((number,)))
+    assert anna.take_events(0.0) == []
+    anna._note_sighting(NEW_HOME, b"a")
+    anna._note_sighting(NEW_HOME, b"b")
+    assert anna.take_events(0.0) == [OwnAddressChanged(address=packed_address(NEW_HOME))]
+
+
 def test_prefixes_are_a_24_or_a_56() -> None:
     assert prefix_of(("192.0.2.1", 1)) == prefix_of(("192.0.2.254", 2))
     assert prefix_of(("192.0.2.1", 1)) != prefix_of(("192.0.3.1", 1))

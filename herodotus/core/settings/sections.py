@@ -82,8 +82,9 @@ class RingSettings:
     """The peer's place among the others."""
 
     listen: HostPort = endpoint().setting(
-        HostPort(host="0.0.0.0", port=4484),  # noqa: S104  # peers anywhere are the point
-        "where other peers reach this one, by UDP and TCP; the portal is at port + 1000, the rendezvous at port + 2000",
+        HostPort(host="::", port=4484),
+        "where other peers reach this one, by UDP and TCP. [::] stands for all addresses of both"
+        " families; the portal is at port + 1000, the rendezvous at port + 2000",
     )
     join: tuple[PeerDoor, ...] = many(peer_door(), 64).setting(
         (),

@@ -3,7 +3,7 @@
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Self
 
@@ -14,7 +14,7 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream
 from anyio.streams.tls import TLSAttribute, TLSStream
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dht.udp import open_udp
+from dht.udp import bind, every_family, open_udp
 from herodotus.peers.net.certificate import called_context, key_of
 from herodotus.peers.net.line import LineBrokenError, WrongProtocolError
 from herodotus.peers.net.wire import ALPN
@@ -94,9 +94,10 @@ class TcpArrival:
     @cached_property
     def host(self) -> str | None:
         try:
-            return str(self._stream.extra(SocketAttribute.remote_address)[0]).partition("%")[0]
+            host = str(self._stream.extra(SocketAttribute.remote_address)[0]).partition("%")[0]
         except (OSError, TypedAttributeLookupError):
             return None
+        return host.removeprefix("::ffff:") if "." in host else host
 
     async def answer(self) -> TlsLine:
         return await TlsLine.opened(self._stream, self._context, is_called=True)
@@ -134,25 +135,33 @@ def claim_tcp(host: str, port: int, key: Ed25519PrivateKey) -> TcpPort:
 def claimed_port(host: str, port: int) -> tuple[int, socket.socket]:
     """A port that is free by UDP and TCP, chosen by the system where 0 was asked for, and its TCP listener.
 
-    Callers by TCP wait until the peer answers. Raises OSError if the port is taken.
+    Callers by TCP wait until the peer answers. For `::` both families are claimed, and one listener serves both. Raises
+    OSError if the port is taken.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    hosts = [host for host, _ in every_family((host, port))]
     for tries_left in reversed(range(_CLAIM_TRIES if port == 0 else 1)):
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.bind((host, port))
-            chosen: int = probe.getsockname()[1]
-            listener = socket.socket(family, socket.SOCK_STREAM)
+        with ExitStack() as probes:
+            chosen = port
             try:
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family is socket.AF_INET6:
-                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                listener.bind((host, chosen))
-                listener.listen(BACKLOG)
-                listener.setblocking(False)
+                for one in hosts:
+                    chosen = probes.enter_context(bind((one, chosen))).getsockname()[1]
+                return chosen, _listening(hosts[0], chosen, is_dual=len(hosts) > 1)
             except OSError:
-                listener.close()
                 if not tries_left:
                     raise
-                continue
-            return chosen, listener
     raise AssertionError("a try either returns or raises")
+
+
+def _listening(host: str, port: int, *, is_dual: bool) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if listener.family is socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_dual)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener

@@ -35,6 +35,7 @@ from simnet.rings import peer_number
 
 HOME = Address(host=bytes((192, 0, 2, 1)), port=4484)
 OUTSIDE = bytes((198, 51, 100, 7))
+SIX = bytes.fromhex("20010db8000000000000000000000007")
 SEAT = Seat(address=HOME, slot=0)
 ANNA, BERT = (first_contact_of(peer_number(number), "ip") for number in (1, 2))
 ME = first_contact_of(peer_number(0), "ip")
@@ -115,14 +116,17 @@ def test_a_peer_that_finds_nobody_is_a_ring_of_one() -> None:
 def test_a_guessed_address_gives_way_to_what_the_first_contacts_saw() -> None:
     there = replace(SEAT, address=Address(host=OUTSIDE, port=4484))
     keeper = keeper_of(ANNA, is_guessed=True)
-    assert keeper.tell(SearchEnded(seen_host=OUTSIDE), 0.0) == [start(Reason.SEARCH, there), join(ANNA)]
+    assert keeper.tell(SearchEnded(seen_hosts=(SIX, OUTSIDE)), 0.0) == [
+        start(Reason.SEARCH, there),
+        join(ANNA),
+    ]
     assert keeper.seat == there
     assert keeper.restarts == 0
 
 
 def test_a_stated_address_stays_whatever_others_see() -> None:
     keeper = keeper_of(ANNA)
-    assert keeper.tell(SearchEnded(seen_host=OUTSIDE), 0.0) == [join(ANNA)]
+    assert keeper.tell(SearchEnded(seen_hosts=(SIX, OUTSIDE)), 0.0) == [join(ANNA)]
     assert keeper.tell(HostSeen(host=OUTSIDE), 1.0) == []
 
 
@@ -315,6 +319,7 @@ def test_a_changed_address_moves_a_guesser_which_keeps_its_own_port() -> None:
         RetestReachability(),
     ]
     assert keeper.tell(HostSeen(host=OUTSIDE), 1.0) == [], "no news"
+    assert keeper.tell(HostSeen(host=SIX), 1.0) == [], "positions follow from the other line"
 
 
 def test_a_port_with_another_number_outside_is_the_one_to_advertise() -> None:

@@ -249,7 +249,7 @@ def test_whatever_happens_in_whatever_order_the_machine_can_do_what_is_ordered(
             seated.machine._host.effects.append(PositionTaken(contact=me, holder=ANNA))
         elif event == "search ended":
             if not has_searched:
-                seated.tell(SearchEnded(seen_host=bytes((192, 0, 2, 9))), now)
+                seated.tell(SearchEnded(seen_hosts=(bytes((192, 0, 2, 9)),)), now)
             has_searched = True
         elif event == "leave":
             seated.tell(LeaveAsked(), now)

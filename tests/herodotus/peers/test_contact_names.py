@@ -76,14 +76,14 @@ def doors(*texts: str) -> list[PeerDoor]:
 async def test_contacts_are_found_by_number_name_and_service(
     texts: list[str], is_ipv6: bool, found: list[Endpoint]
 ) -> None:
-    assert await places_of(doors(*texts), is_ipv6=is_ipv6, dns=ZONE) == found
+    assert await places_of(doors(*texts), families={is_ipv6}, dns=ZONE) == found
 
 
 def test_a_name_server_that_says_nothing_holds_up_no_other_contact() -> None:
     async def play(_: TrioCarrier) -> None:
         began = anyio.current_time()
         found = await places_of(
-            doors("mute.example.org:1", "two.example.org:2", "192.0.2.9:9"), is_ipv6=False, dns=ZONE
+            doors("mute.example.org:1", "two.example.org:2", "192.0.2.9:9"), families={False}, dns=ZONE
         )
         assert found == [("192.0.2.2", 2), ("192.0.2.9", 9)]
         assert anyio.current_time() - began == ASK_S
@@ -93,4 +93,4 @@ def test_a_name_server_that_says_nothing_holds_up_no_other_contact() -> None:
 
 async def test_a_name_with_very_many_addresses_is_not_all_of_the_ring() -> None:
     crowd = Zone(addresses={"many.example.org": [f"192.0.2.{n}" for n in range(1, 255)]})
-    assert len(await places_of(doors("many.example.org:1"), is_ipv6=False, dns=crowd)) == PLACES_MAX
+    assert len(await places_of(doors("many.example.org:1"), families={False}, dns=crowd)) == PLACES_MAX

@@ -13,8 +13,16 @@ from dht.core.records import Address, Line, Stay
 from dht.discovery.port_mapping import MappingOutcome, MappingState
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
+from herodotus.core.settings.fields import HostPort
 from herodotus.core.status import PlacesStatus, SilentStatus
-from herodotus.peers.membership import age_on, first_slot, outside_port, places_status, silent_status
+from herodotus.peers.membership import (
+    age_on,
+    first_slot,
+    outside_port,
+    own_address,
+    places_status,
+    silent_status,
+)
 from simnet.rings import peer_number
 
 HOME = Address(host=bytes((192, 0, 2, 7)), port=4484)
@@ -82,6 +90,25 @@ def test_the_port_that_a_router_opened_is_what_others_are_told(
 ) -> None:
     outcome = MappingOutcome(state=state, explanation="", external_port=external)
     assert outside_port(outcome, 4484) == expected
+
+
+@pytest.mark.parametrize(
+    ("listen", "advertise", "outgoing", "expected"),
+    [
+        ("::", "", ("192.0.2.7", "2001:db8::7"), ("192.0.2.7", True)),
+        ("::", "", ("2001:db8::7",), ("2001:db8::7", True)),  # a line without IPv4
+        ("0.0.0.0", "", ("192.0.2.7", "2001:db8::7"), ("192.0.2.7", True)),
+        ("0.0.0.0", "", ("2001:db8::7",), ("127.0.0.1", True)),
+        ("::", "", (), ("127.0.0.1", True)),
+        ("::", "203.0.113.9", ("192.0.2.7",), ("203.0.113.9", False)),
+        ("192.0.2.9", "", ("192.0.2.7",), ("192.0.2.9", False)),
+    ],
+)
+def test_a_peer_is_where_it_was_told_or_where_its_datagrams_leave(
+    listen: str, advertise: str, outgoing: tuple[str, ...], expected: tuple[str, bool]
+) -> None:
+    address, is_guessed = own_address(HostPort(host=listen, port=4484), advertise, outgoing)
+    assert (str(ip_address(address.host)), is_guessed) == expected
 
 
 def test_no_charter_has_longer_lists_than_a_state_can_carry() -> None:

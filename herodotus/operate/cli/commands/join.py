@@ -19,9 +19,7 @@ from herodotus.operate.cli.home_making import contact_option, make_home, preset_
 @click.argument("line", nargs=-1, required=True)
 @contact_option
 @preset_option
-@click.option(
-    "--listen", metavar="IP:PORT", help="Where other peers reach this peer (default: 0.0.0.0:4484)."
-)
+@click.option("--listen", metavar="IP:PORT", help="Where other peers reach this peer (default: [::]:4484).")
 @click.option(
     "--http", metavar="IP:PORT", help="Where readers reach the portal (default: the peer's port + 1000)."
 )

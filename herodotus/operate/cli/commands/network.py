@@ -38,9 +38,7 @@ def network() -> None:
 )
 @contact_option
 @preset_option
-@click.option(
-    "--listen", metavar="IP:PORT", help="Where other peers reach this peer (default: 0.0.0.0:4484)."
-)
+@click.option("--listen", metavar="IP:PORT", help="Where other peers reach this peer (default: [::]:4484).")
 @runs_option
 @framed(json=True)
 @click.pass_context

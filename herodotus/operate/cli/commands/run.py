@@ -31,9 +31,7 @@ BEGUN_ANEW_MAX = 100
 
 
 @main.command()
-@click.option(
-    "--listen", metavar="IP:PORT", help="Where other peers reach this peer (default: 0.0.0.0:4484)."
-)
+@click.option("--listen", metavar="IP:PORT", help="Where other peers reach this peer (default: [::]:4484).")
 @click.option(
     "--http", metavar="IP:PORT", help="Where readers reach the portal (default: the peer's port + 1000)."
 )
@@ -79,7 +77,7 @@ def run(
     Examples:
       herodotus run
       herodotus run --join 192.0.2.7:4484 --seed https://example.org/
-      herodotus run --home /srv/herodotus --listen 0.0.0.0:4500 --http 127.0.0.1:8080
+      herodotus run --home /srv/herodotus --listen [::]:4500 --http 127.0.0.1:8080
     """
     from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
     from herodotus.home.rotation import standing_previous_key

@@ -4,7 +4,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import anyio
@@ -27,7 +27,7 @@ from herodotus.peers.net.calling import PATIENT_MAX
 from herodotus.peers.net.certificate import CERTIFICATE_BYTES_MAX, called_context, caller_context, key_of
 from herodotus.peers.net.connection import FrameConnection
 from herodotus.peers.net.line import LineBrokenError
-from herodotus.peers.net.tls_line import TlsLine, claimed_port
+from herodotus.peers.net.tls_line import TlsLine, claim_tcp, claimed_port
 from herodotus.peers.net.wire import CallHello, CallQuestion, FrameKind, Greeting, frame, signed_by_caller
 from tests.dht.link_world import NETWORK, key_from
 from tests.herodotus.peers.net.peers import Called, Known, called, caller, contact, with_limits
@@ -530,6 +530,26 @@ def test_only_an_ed25519_certificate_has_a_key() -> None:
     assert key_of(b"") is None
     assert key_of(b"\x30\x82") is None
     assert key_of(bytes(CERTIFICATE_BYTES_MAX + 1)) is None
+
+
+def test_all_addresses_are_claimed_in_both_families() -> None:
+    port, listener = claimed_port("::", 0)
+    with listener:
+        for host in ("127.0.0.1", "::1"):
+            with pytest.raises(OSError, match="in use"):
+                claimed_port(host, port)
+            with socket.create_connection((host, port), timeout=5):
+                pass
+
+
+async def test_a_caller_by_ipv4_keeps_its_four_bytes_at_a_listener_of_both_families() -> None:
+    port = claim_tcp("::", 0, key_from("called"))
+    with closing(port):
+        for host in ("127.0.0.1", "::1"):
+            async with await anyio.connect_tcp(host, port.number):
+                arrival = await port.accept()
+                assert arrival.host == host
+                await arrival.turn_away()
 
 
 def test_the_port_is_claimed_by_udp_and_tcp() -> None:

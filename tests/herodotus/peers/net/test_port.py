@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from dht.core.ids import key_of
 from dht.core.places import BY_PEER, PlaceRules
-from dht.core.records import Address, Contact, PeerRecord, SignedRecord
+from dht.core.records import Address, Contact, Line, PeerRecord, SignedRecord
 from dht.errors import NoAnswerError
 from dht.identity import Verifier, peer_key, rotation_record, sign_record
 from dht.wire import encode_record
@@ -146,8 +146,8 @@ def test_a_member_is_known_without_a_record() -> None:
 def test_a_newcomer_shows_its_own_sound_record_at_its_own_address() -> None:
     assert standing(signed("new")) is CallerStanding.NEWCOMER
     assert standing(signed("new"), host="::ffff:192.0.2.7") is CallerStanding.NEWCOMER
-    six = (Address(host=bytes(15) + b"\x01", port=1),)
-    assert standing(signed("new", addresses=six), host="::1") is CallerStanding.NEWCOMER
+    six = (Line(host=bytes(15) + b"\x01", udp=1, tcp=1),)
+    assert standing(signed("new", lines=six), host="::1") is CallerStanding.NEWCOMER
 
 
 @pytest.mark.parametrize(

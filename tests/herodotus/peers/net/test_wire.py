@@ -118,9 +118,9 @@ def test_any_bytes_are_a_refusal_that_can_be_printed_or_refused(data: bytes) -> 
     ("kind", "length", "word"),
     [
         (FrameKind.GREETING, 39, "length"),
-        (FrameKind.GREETING, 553, "length"),
+        (FrameKind.GREETING, 941, "length"),
         (FrameKind.HELLO, 103, "length"),
-        (FrameKind.HELLO, 617, "length"),
+        (FrameKind.HELLO, 1005, "length"),
         (FrameKind.CALL, 5, "length"),
         (FrameKind.CALL, 5 + 32 + CALL_BYTES_MAX + 1, "length"),
         (FrameKind.ANSWER, CALL_BYTES_MAX + 1, "length"),
