@@ -136,6 +136,7 @@ class RingNode(RingReader):
         self._tasks: anyio.abc.TaskGroup | None = None
         self._has_searched = anyio.Event()
         self._table_size = 0
+        self._heard_at: float | None = None
         self._last_record: SignedRecord | None = None
 
     def _new_machine(self, record: PeerRecord) -> RingMachine:
@@ -208,6 +209,7 @@ class RingNode(RingReader):
             standing=self._reach.machine.standing,
             reachability=self._reach.machine.reason,
             dial_backs=MappingProxyType(dict(self._dial_backs.counts)),
+            heard_s=None if self._heard_at is None else anyio.current_time() - self._heard_at,
             slot=self._seated.keeper.seat.slot,
         )
 
@@ -265,9 +267,10 @@ class RingNode(RingReader):
 
     # --- what the transport and the machine tell
 
-    def _on_messages(self, batch: Sequence[Received], _transport_now: float) -> None:
+    def _on_messages(self, batch: Sequence[Received], transport_now: float) -> None:
         if self._loop.is_stopped:
             return
+        self._heard_at = transport_now
         for_machine = []
         for message, sender in batch:
             match message:

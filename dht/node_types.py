@@ -101,4 +101,5 @@ class NodeStatistics:
     standing: Reachability
     reachability: str  # why it is so, for people
     dial_backs: Mapping[str, int]  # what came of those we made for others
+    heard_s: float | None  # since a proven peer of our network last said something; None before the first
     slot: int  # ours among the peers of our address; another than the settings' where that was taken

@@ -46,6 +46,7 @@ from herodotus.core.orders import (
     Why,
 )
 from herodotus.core.ports import Lane
+from herodotus.core.sentences import said
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import Settings
 from herodotus.core.signatures import signed
@@ -459,7 +460,7 @@ class Peer:
             leaving=self._leaving.status(),
             restored=parts.restored,
         )
-        return replace(found, alarms=alarms(found))
+        return replace(found, said=said(found), alarms=alarms(found))
 
     @property
     def http(self) -> str:

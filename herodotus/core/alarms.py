@@ -168,7 +168,7 @@ def _copying_alarms(copying: CopiesStatus) -> Iterator[str]:
 def _standing_still(status: PeerStatus) -> Iterator[str]:
     copying, ring = status.copying, status.ring
     waiting = copying.to_send + copying.to_fetch
-    if copying.done_in_s is not None or not waiting:
+    if copying.done_in_s is not None or not waiting or status.budget.closed_by:
         return
     if ring.uncallable:
         why = f"no call gets through to {len(ring.uncallable):,} members"

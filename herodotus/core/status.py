@@ -89,6 +89,8 @@ class RingStatus:
     places: PlacesStatus = PlacesStatus()
     silent: SilentStatus = SilentStatus()
     invitation: str = ""  # the line for `herodotus join`; empty while nobody could be reached by it
+    heard_s: int | None = None
+    """Since a peer of this network last answered or asked by datagram; None before the first."""
     uncallable: tuple[UncallableStatus, ...] = ()
     """None while `ideal`, which says that calls get through to the neighbours, too."""
 
@@ -422,6 +424,17 @@ class LeavingStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SaidStatus:
+    """What the operator reads first, in sentences: who the peer is to the ring, what it does now, what it holds, and
+    what comes next. `alarms` say what is wrong."""
+
+    standing: str = ""
+    doing: str = ""
+    holds: str = ""
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerStatus:
     """`copies` counts captures by how many peers hold them."""
 
@@ -449,5 +462,6 @@ class PeerStatus:
     leaving: LeavingStatus = field(default_factory=LeavingStatus)
     restored: tuple[str, ...] = ()
     """Files of the home that were lost or damaged, and put back at this start."""
+    said: SaidStatus = field(default_factory=SaidStatus)
     alarms: tuple[str, ...] = ()
     """Sentences for the operator, each about something that needs action."""

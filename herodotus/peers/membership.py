@@ -330,6 +330,7 @@ class RingMembership:
             silent=silent_status(self.node.members(), self.node.machine.silent_strangers()),
             invitation=self._invitation(standings),
             members=ring.members,
+            heard_s=None if figures.heard_s is None else int(figures.heard_s),
             ideal=figures.is_ideal and figures.is_joined,
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in self.node.my_arcs()),
             address=str(HostPort(host=host, port=port)),

@@ -14,9 +14,10 @@ import turbohtml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.nodes import Expr
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from herodotus.core.charter import PUBLIC_CHARTER
+from herodotus.core.quantities import readable_bytes, readable_duration
 from herodotus.core.status import PeerStatus
 from herodotus.core.warc import format_date
 from herodotus.portal.answer import STYLE
@@ -78,10 +79,20 @@ def _environment() -> Environment:
         bytes=readable_bytes,
         counts=lambda counts: ", ".join(f"{n:,} × {name}" for name, n in sorted(counts.items())) or "none",
         duration=readable_duration,
+        spoken=spoken,
         day=lambda time_s: format_date(time_s)[:10],
         stamp=format_date,
     )
     return made
+
+
+def spoken(sentence: str) -> Markup:
+    """What stands between two backticks is typed: it looks so."""
+    parts = sentence.split("`")
+    typed = (
+        Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in enumerate(parts)
+    )
+    return Markup("").join(typed) if len(parts) % 2 else escape(sentence)
 
 
 def shown_url(url: str, length: int) -> str:
@@ -91,21 +102,6 @@ def shown_url(url: str, length: int) -> str:
         plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in plain)
     half = length // 2
     return plain if len(plain) <= length else f"{plain[:half]}…{plain[-half:]}"
-
-
-def readable_bytes(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1_000:
-            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
-        size /= 1_000
-    return f"{size:,.1f} TB"
-
-
-def readable_duration(seconds: int) -> str:
-    minutes, hours, days = seconds // 60, seconds // 3_600, seconds // 86_400
-    if days:
-        return f"{days:,} d {hours % 24} h"
-    return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
 
 
 FORM_HEADERS = {"Referrer-Policy": "same-origin"}

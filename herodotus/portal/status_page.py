@@ -7,17 +7,18 @@ see it a sentence is enough.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import segno
 from markupsafe import Markup
 
+from herodotus.core.quantities import readable_duration
+from herodotus.core.sentences import CIRCLE, share_of
 from herodotus.core.status import CopiesStatus, LeavingStatus, PeerStatus, RingStatus
 from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.order_form import order_form
-from herodotus.portal.rendering import readable_duration, render, render_part
+from herodotus.portal.rendering import render, render_part
 
-CIRCLE = 1 << 160
 RADIUS = 100
 _MIDDLE = 110
 ARCS_MAX = 64
@@ -35,11 +36,6 @@ def ring_picture(ring: RingStatus) -> Markup:
         middle=_MIDDLE,
         radius=RADIUS,
     )
-
-
-def share_of(arcs: Iterable[tuple[str, str]]) -> float:
-    """Of the circle; the ends of an arc may lie around zero, and equal ends are all of it."""
-    return min(1.0, sum(_length(start, end) for start, end in arcs) / CIRCLE)
 
 
 def _length(start: str, end: str) -> int:

@@ -146,7 +146,7 @@ def test_a_ring_survives_kill_9_and_who_is_revived_takes_its_place_again(lab: La
         assert facts["pid"] == peer.pid
         assert facts["observation"]["seen"] >= 1, "its neighbours at least have spoken with it"
     before = positions(peers)
-    shown = herodotus("status", "--peer", peers[2].http).stdout
+    shown = herodotus("status", "--verbose", "--peer", peers[2].http).stdout
     for one in peers[:2] + peers[3:]:
         assert one.peer in shown, "as a successor"
     assert "members, half of them for 100.0% of the time or more; watched for 0 days" in shown

@@ -1,9 +1,10 @@
-"""How does a terminal show a peer's status? Small tables, made from the answer of its HTTP port.
+"""How does a terminal show a peer's status? A few sentences, or small tables, made from the answer of its HTTP port.
 
 The answer may come from any peer, even a lying one. Malformed parts are left out, and nothing in it can steer the
 terminal.
 """
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,14 +15,37 @@ SHOWN_MAX = 64
 """Rows of a table: a peer has at most 16 successors and 64 positions."""
 AUDITS_SHOWN = 5
 OBSERVED_SHOWN = 5
-ALONE_AFTER_S = 30
-"""A peer with contacts that answer is in the ring by then."""
-_ALONE = (
-    "This peer is alone: nobody else has what it archives. Join others with the line that `herodotus invite` prints at"
-    " theirs (`herodotus join LINE`), or let others join this one: `herodotus invite` here."
-)
+_SENTENCE_MAX = 600
 _WIDTH = 13
 _Facts = Mapping[str, Any]
+
+
+def sentence_lines(facts: _Facts, width: int | None = None) -> list[str]:
+    """Who the peer is to the ring, what is wrong, what it does now, what it holds, what comes next; nothing where the
+    peer does not say so, as it does to its operator alone. Without a width a line is as long as it is."""
+    words = _dict(facts, "said")
+    said = [text for name in ("standing", "doing", "holds", "next") if (text := _sentence(words.get(name)))]
+    if not said:
+        return []
+    wrong = [f"! {text}" for one in _list(facts.get("alarms")) if (text := _sentence(one))]
+    lines = [said[0], *wrong, *said[1:]]
+    name = _sentence(facts.get("nickname")) or _sentence(facts.get("peer_id"))[:14]
+    where = f"{name} of {_sentence(facts.get('network'))}, {_sentence(facts.get('http'))}/"
+    shown = [part for line in lines for part in _wrapped(line, width)]
+    return [*shown, "", f"{where}  (more: `herodotus status --verbose`)"]
+
+
+def _sentence(value: object) -> str:
+    return harmless(value)[:_SENTENCE_MAX] if isinstance(value, str) else ""
+
+
+def _wrapped(text: str, width: int | None) -> list[str]:
+    if width is None:
+        return [text]
+    indent = "  " if text.startswith("! ") else ""
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
@@ -29,8 +53,6 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
     names = ("peer_id", "nickname", "version", "network", "network_id", "http", "pid", "started", "uptime_s")
     lines = [_line(name, facts.get(name, "")) for name in names]
     lines += [_line("alarm", one) for one in _list(facts.get("alarms"))]
-    if _is_alone(facts):
-        lines.insert(0, _ALONE)
     ring = facts.get("ring")
     if isinstance(ring, dict):
         lines += _ring_lines(ring, facts, previous)
@@ -55,10 +77,6 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
             )
             lines.append(_line(name, numbers or "-"))
     return lines + _copying_lines(_dict(facts, "copying"))
-
-
-def _is_alone(facts: _Facts) -> bool:
-    return _dict(facts, "ring").get("members") == 1 and _number(facts.get("uptime_s")) >= ALONE_AFTER_S
 
 
 def _copying_lines(copying: _Facts) -> list[str]:

@@ -35,6 +35,8 @@ def test_a_peer_that_is_well_raises_none() -> None:
     assert alarms(with_silent(300, 29)) == alarms(with_silent(8, 7)) == (), "some are always on their way out"
     moving = CopiesStatus(to_send=5, too_few=5, done_in_s=60)
     assert alarms(replace(STATUS, copying=moving)) == ()
+    resting = BudgetStatus(closed_by=("battery",))
+    assert alarms(replace(STATUS, copying=CopiesStatus(to_send=5, done_in_s=None), budget=resting)) == ()
     assert alarms(replace(STATUS, notices=NoticesStatus(open=3, hidden=5))) == (), "they can wait"
     assert alarms(replace(STATUS, budget=BudgetStatus(month_up_bytes=10**15))) == (), "no volume was agreed"
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from herodotus.core.sentences import share_of
 from herodotus.core.status import NeighbourStatus, NodeStatus
-from herodotus.portal.status_page import ring_picture, share_of
+from herodotus.portal.status_page import ring_picture
 from tests.herodotus.portal.statuses import STATUS
 
 

@@ -7,7 +7,7 @@ import pytest
 from jinja2 import UndefinedError
 
 import herodotus.portal
-from herodotus.portal.rendering import render, render_part
+from herodotus.portal.rendering import render, render_part, spoken
 
 FOLDER = Path(herodotus.portal.__file__).parent / "templates"
 
@@ -22,6 +22,11 @@ def test_what_is_given_is_shown_as_text() -> None:
     assert "<title>&lt;b&gt;&amp;&#x27;</title>" in page
     assert "<script>" not in page
     assert 'value="&quot;&gt;&lt;img&gt;"' in page
+
+
+def test_what_is_typed_looks_so_and_brings_no_markup() -> None:
+    assert spoken("say `a <b>` & go") == "say <code>a &lt;b&gt;</code> &amp; go"
+    assert spoken("<i> ` alone") == "&lt;i&gt; ` alone"
 
 
 def test_a_part_is_markup_for_the_template_around_it_alone() -> None:

@@ -1,6 +1,8 @@
 """How is a peer asked what it holds and does? `status`."""
 
 import contextlib
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from herodotus.home.folder import Home
 from herodotus.home.log_tail import log_tail
 from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import print_text
-from herodotus.operate.cli.status_text import harmless, status_lines
+from herodotus.operate.cli.status_text import harmless, sentence_lines, status_lines
 from herodotus.operate.http_questions import NoAnswer, ask
 
 _WATCH_PERIOD_S = 2.0
@@ -23,11 +25,15 @@ _LOG_LINES = 5
 @click.option("--watch", is_flag=True, help="Repeat until Ctrl-C; rates are then those of the moment.")
 @framed(json=True)
 def status(frame: CommandFrame, peer: str | None, watch: bool) -> None:
-    """Show what a peer holds and does, and how it sees its ring.
+    """Say who a peer is to its ring, what is wrong, what it does, what it holds, and what comes next.
+
+    `--verbose` adds tables and counters. Marked with `!` is what needs you. Another peer (`--peer`) tells strangers
+    its figures alone.
 
     \b
     Examples:
       herodotus status
+      herodotus status --verbose
       herodotus status --watch
       herodotus status --json --peer http://192.0.2.7:5484
     """
@@ -43,6 +49,11 @@ def status(frame: CommandFrame, peer: str | None, watch: bool) -> None:
             if not frame.is_json:
                 click.clear()
             _show(frame, facts, previous, log)
+
+
+def _width() -> int | None:
+    """For people alone: what reads a pipe looks for whole sentences."""
+    return max(40, min(100, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else None
 
 
 def running_address(frame: CommandFrame) -> str:
@@ -73,6 +84,12 @@ def _show(
     if frame.is_json:
         frame.show(facts)
         return
+    sentences = sentence_lines(facts, _width())
+    if sentences and frame.loudness <= 0:
+        print_text("\n".join([*sentences, ""]))
+        return
     tail = log_tail(log)[-_LOG_LINES:] if log is not None else []
     lines = ["", "the log's last lines", *map(harmless, tail)] if tail else []
-    print_text("\n".join([*status_lines(facts, previous), *lines, ""]))
+    print_text(
+        "\n".join([*sentences, *([""] if sentences else []), *status_lines(facts, previous), *lines, ""])
+    )

@@ -65,7 +65,8 @@ async def test_a_running_peer_crawls_its_seeds_and_takes_orders(tmp_path: Path) 
             assert (refused.code, "crawls by its charter" in refused.err) == (2, True)
             assert web.fetched(web.requests()) == Counter(web.reachable(0))
             shown = await do("status", "--home", home)
-            assert "done for today" in shown.out
+            assert "Nothing is due now: " in shown.out
+            assert "done for today" in (await do("status", "--home", home, "--verbose")).out
             code, _, err = await anyio.to_thread.run_sync(peer.end)
             assert (code, "Traceback" in err) == (0, False), err
         again = await do("crawl", "--home", home, "--resume")

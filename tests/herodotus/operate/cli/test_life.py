@@ -63,10 +63,12 @@ def test_a_peer_runs_is_asked_and_is_stopped(home: Path) -> None:
         assert status.err == ""
         assert herodotus("status", "--peer", peer.http, "--json").json["pid"] == peer.process.pid
 
-        people = herodotus("status", "--home", home)
+        said = herodotus("status", "--home", home).out.splitlines()
+        assert said[0].startswith(("Looking for other peers", "Alone: no peer answered since "))
+        people = herodotus("status", "--home", home, "--verbose")
         rows = [line.split() for line in people.out.splitlines()]
         assert ["peer_id", peer.facts["peer_id"]] in rows
-        assert any(row[0] == "ring" and "1" in row and "members" in " ".join(row) for row in rows)
+        assert any(row[:1] == ["ring"] and "1" in row and "members" in " ".join(row) for row in rows)
 
         stop = herodotus("stop", "--home", home)
         assert (stop.code, stop.out) == (0, "")

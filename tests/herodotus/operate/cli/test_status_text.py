@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from herodotus.operate.cli.status_text import status_lines
+from herodotus.operate.cli.status_text import sentence_lines, status_lines
 
 FACTS: dict[str, Any] = {
     "peer_id": "tpfk-jclj",
@@ -75,6 +75,42 @@ def test_alarms_stand_near_the_top_and_steer_nothing() -> None:
     lines = status_lines({"alarms": ["the disk is full", "\x1b[2J", {"no": "word"}], "uptime_s": 3})
     assert lines[9:11] == ["alarm        the disk is full", "alarm        \\u001b[2J"]
     assert status_lines({"alarms": "all"}) == status_lines({})
+
+
+SAID = {
+    "standing": "Alone: no peer answered.",
+    "doing": "Crawling: 2 pages.",
+    "holds": "It holds nothing yet.",
+    "next": "",
+}
+
+
+def test_sentences_come_first_and_what_is_wrong_is_marked() -> None:
+    facts = {
+        "said": SAID,
+        "alarms": ["the disk is full"],
+        "peer_id": "tpfk-jclj-abcdefgh",
+        "network": "n",
+        "http": "h",
+    }
+    assert sentence_lines(facts) == [
+        "Alone: no peer answered.",
+        "! the disk is full",
+        "Crawling: 2 pages.",
+        "It holds nothing yet.",
+        "",
+        "tpfk-jclj-abcd of n, h/  (more: `herodotus status --verbose`)",
+    ]
+    narrow = sentence_lines({**facts, "alarms": ["word " * 20]}, width=40)
+    assert all(len(line) <= 40 for line in narrow[:-1])
+    assert sum(line.startswith("  word") for line in narrow) == 2, "an alarm stays together"
+
+
+def test_who_does_not_say_it_in_sentences_is_shown_in_tables() -> None:
+    for said in (None, {}, [], "x", {"standing": 3, "doing": None}, {"standing": ""}):
+        assert sentence_lines({"said": said}) == []
+    long = sentence_lines({"said": {"standing": "\x1b[2J" + "a" * 9_999}})
+    assert (long[0].isprintable(), len(long[0]) <= 600) == (True, True)
 
 
 def test_watched_rates_are_those_since_the_last_look() -> None:
