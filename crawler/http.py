@@ -20,18 +20,10 @@ from typing import NamedTuple, Self
 
 from cachetools import LRUCache
 
+from crawler.answered import Exchange, capture_of
 from crawler.connections import ConnectionEndedError, Limits, Opener, OriginConnection, OriginEndpoint, Pool
 from crawler.core.answers import AnswerReader, BadAnswerError
-from crawler.core.capture import (
-    Capture,
-    FetchOutcome,
-    MediaType,
-    PayloadDigest,
-    TlsFacts,
-    Truncation,
-    payload_digests,
-    redirect_target,
-)
+from crawler.core.capture import Capture, MediaType, TlsFacts, Truncation
 from crawler.core.errors import (
     FetchError,
     ForbiddenAddressError,
@@ -199,27 +191,15 @@ class HttpFetcher:
         if outcome == "unwanted":
             return Skipped(url=request.url, status=reader.status, mime=mime, duration_s=duration_s)
         body = reader.body(limits.body_bytes_max if outcome == "length" else None)
-        # What the limit cuts is compared up to there: as much of it was archived before.
-        is_comparable = outcome in ("done", "length")
-        digest, sha1, result, body = _judged(request, reader.status, body, is_comparable=is_comparable)
-        return Capture(
-            url=request.url,
+        exchange = Exchange(
             requested_at=started_at,
             duration_s=duration_s,
             request=written,
-            status=reader.status,
-            head=reader.head,
-            body=body,
-            sha256=digest,
-            sha1=sha1,
             remote_ip=connection.peer,
-            outcome=result,
             truncated=_TRUNCATIONS.get(outcome),
-            mime=mime,
-            redirect_to=redirect_target(reader.status, reader.location, request.url, self._rules),
-            via=request.via,
             tls=_tls_facts(connection.tls, certificate_error),
         )
+        return capture_of(request, reader, body, exchange, self._rules)
 
     async def _ask(
         self,
@@ -317,18 +297,6 @@ def _wanting(request: FetchRequest) -> Callable[[AnswerReader], bool]:
     if accepts is None:
         return lambda reader: True
     return lambda reader: reader.status != 200 or accepts(MediaType.of(reader.content_type).mime)
-
-
-def _judged(
-    request: FetchRequest, status: int, body: bytes, *, is_comparable: bool
-) -> tuple[PayloadDigest, bytes, FetchOutcome, bytes]:
-    """Both digests, what the visit tells, and the body, which is dropped when it tells nothing new."""
-    if status == 304 and request.digest is not None and (request.etag or request.last_modified):
-        return request.digest, b"", FetchOutcome.NOT_MODIFIED, b""
-    sha256, sha1 = payload_digests(body)
-    if status == 200 and is_comparable and sha256 == request.digest:
-        return sha256, sha1, FetchOutcome.SAME_DIGEST, b""
-    return sha256, sha1, FetchOutcome.STORED, body
 
 
 def _tls_facts(tls: TlsFacts | None, certificate_error: str | None) -> TlsFacts | None:

@@ -4,7 +4,7 @@ Alone, a peer answers all of them itself: it owns every URL, its own steward gra
 is the sink. In a ring the exchange answers for owners and leases, and the crawler notices no difference.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
@@ -104,6 +104,10 @@ class FetchRequest:
     """The lease's: no other is connected to, wherever the name leads by now. None: wherever it leads."""
     stay: Stay | None = None
     """There: no connection is kept for longer. None: as long as the fetcher likes."""
+    starts_by: float | None = None
+    """The lease's: a fetcher that has it made elsewhere lets none start later. None: it must start now."""
+    again: "Callable[[Capture | Skipped], Awaitable[FetchRequest | None]] | None" = None
+    """After this came of it: the same under another lease, once there is one. None: there is none for now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,17 +9,18 @@ sink is asked for today's capture. It opens no file and no socket itself; all of
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 
 from crawler.clocks import loop_clock
 from crawler.core.capture import PACKED_TYPES, Capture, PayloadDigest, is_packed_xml
-from crawler.core.errors import FetchError, OtherAddressError
+from crawler.core.errors import AnotherTimeError, FetchError, OtherAddressError
 from crawler.core.link import DueEntry, Link
 from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.recrawl import Known, Recrawl
 from crawler.core.robots import RobotsRules
-from crawler.core.scope import CrawlScope
+from crawler.core.scope import ContentChoice, CrawlScope
 from crawler.core.urls import STANDARD, Origin, UrlRules, has_web_port, host_of, target_of
 from crawler.frontier import Frontier
 from crawler.outcomes import CrawlCounts, Outcomes, report_of
@@ -44,6 +45,8 @@ UNCONDITIONAL_EVERY = 30
 """Every so many visits no condition is sent: a validator that lies is noticed within a month."""
 REST_SHOWN_S = 30.0
 """A shorter rest is the ordinary pace."""
+AGAIN_PATIENCE_S, AGAIN_LEAST_S = 90.0, 0.05
+"""A second look waits as long as three windows last; longer, it keeps a connection from others."""
 REST_S_MAX = 86_400.0
 """As long as any Retry-After that is heeded; more is a clock that was set back."""
 
@@ -342,10 +345,11 @@ class Crawler:
         start = self._now()
         report = OriginReport(status=None, duration_s=0.0)
         found: Capture | Skipped | FetchError | None = None
+        permits = _Permits(lease)
         try:
-            found = await self._fetcher.fetch(self._request(entry.known, lease, place))
+            found = await self._fetcher.fetch(self._request(entry.known, permits, place))
             report = report_of(found, self._wall_clock())
-        except OtherAddressError:
+        except (OtherAddressError, AnotherTimeError):
             report = OriginReport(status=None, duration_s=self._now() - start, fetches=0)
         except FetchError as error:
             found = error
@@ -353,7 +357,9 @@ class Crawler:
         finally:
             if found is None:  # cancelled, or its host is asked at another address first
                 self._frontier.release(entry)
-            again_at = await self._steward.give_back(lease, report)
+            if permits.lease is not None:
+                permits.next_at = await self._steward.give_back(permits.lease, report)
+        again_at = permits.next_at
         if found is None:
             self._started -= 1
             return again_at
@@ -361,19 +367,55 @@ class Crawler:
         await self._outcomes.visited(entry, found)
         return again_at
 
-    def _request(self, known: Known, lease: Lease, place: BodyPlace) -> FetchRequest:
+    async def _once_more(
+        self, known: Known, permits: "_Permits", found: Capture | Skipped
+    ) -> FetchRequest | None:
+        """For a fetcher that wants to see the same again: another lease, when the origin has rested. None: not soon."""
+        before, permits.lease = permits.lease, None
+        assert before is not None, "it came of a fetch under this lease"
+        permits.next_at = await self._steward.give_back(before, report_of(found, self._wall_clock()))
+        until = self._now() + AGAIN_PATIENCE_S
+        origin, address = before.origin, before.address or ""
+        while permits.next_at < until and self._resumed.is_set() and not self.is_stopping:
+            await anyio.sleep(max(0.0, permits.next_at - self._now()))
+            lease = await self._steward.lease(origin, address)
+            if isinstance(lease, Lease):
+                permits.lease = lease
+                return self._request(known, permits, None)
+            permits.next_at = max(lease.until, self._now() + AGAIN_LEAST_S)
+        return None
+
+    def _request(self, known: Known, permits: "_Permits", place: BodyPlace | None) -> FetchRequest:
+        lease = permits.lease
+        assert lease is not None
         is_conditional = bool(known.digest) and known.visits % UNCONDITIONAL_EVERY != UNCONDITIONAL_EVERY - 1
         return FetchRequest(
             place=place,
             address=lease.address,
             stay=lease.stay,
+            starts_by=lease.starts_by,
             url=known.url,
             via=known.via or None,
             etag=known.etag if is_conditional else "",
             last_modified=known.last_modified if is_conditional else "",
             digest=PayloadDigest(known.digest) if known.digest else None,
-            accepts=self._accepts_packed if is_packed_xml(known.url) else self._scope.content.accepts,
+            accepts=wanted_types(known.url, self._scope.content),
+            again=partial(self._once_more, known, permits),
         )
 
-    def _accepts_packed(self, mime: str) -> bool:
-        return mime in PACKED_TYPES or self._scope.content.accepts(mime)
+
+@dataclass(slots=True)
+class _Permits:
+    """Of one visit."""
+
+    lease: Lease | None
+    """The one that is out."""
+    next_at: float = 0.0
+    """When the origin may be asked again."""
+
+
+def wanted_types(url: str, content: ContentChoice) -> Callable[[str], bool]:
+    """Whether a body of a media type is wanted at this URL."""
+    if is_packed_xml(url):
+        return lambda mime: mime in PACKED_TYPES or content.accepts(mime)
+    return content.accepts

@@ -53,6 +53,7 @@ from herodotus.core.signatures import signed
 from herodotus.core.status import PeerStatus, ReadersStatus
 from herodotus.crawl.daily import DailyCrawl, DailyParts
 from herodotus.crawl.gear import ROBOT, CrawlOrder, lookout_of, standing_order, territory_of, url_rules
+from herodotus.crawl.helpers import DeskParts, HelpedFetcher, Helping, HelpingParts, WorkDesk
 from herodotus.crawl.links.exchange import Exchange, ExchangeParts
 from herodotus.crawl.page_saves import HomeSaves
 from herodotus.crawl.stewards import RingSteward, StewardParts
@@ -154,6 +155,8 @@ class Peer:
         )
         self._notices = self._make_notices()
         self._exchange = self._make_exchange()
+        self._desk = self._make_desk(order)
+        self._helping = self._make_helping(order)
         self._daily = self._make_daily(order)
         self._leaving = self._make_leaving()
         self._rests = Rests(
@@ -361,11 +364,51 @@ class Peer:
                 wall_clock=self._world.unix_s,
                 owner=self._exchange,
                 drain_s=parts.settings.lifecycle.drain_s,
-                within=lambda fetcher: BudgetedFetcher(fetcher, self._budget),
+                within=lambda fetcher: HelpedFetcher(BudgetedFetcher(fetcher, self._budget), self._desk),
                 closed_s=lambda: self._budget.closed_s(Spending.CRAWL),
                 window_of=self._steward.window_of,
+                keep_own=self._desk.keep_own,
             )
         )
+
+    def _make_desk(self, order: CrawlOrder) -> WorkDesk:
+        return WorkDesk(
+            DeskParts(
+                file=self._parts.home.helpers,
+                chance=self._world.chance,
+                wall_clock=self._world.unix_s,
+                window_of=self._steward.window_of,
+                owns=lambda peer: any(one.peer == peer for one in self._membership.node.contacts()),
+                rules=order.rules,
+                today=lambda: self._daily.today,
+                is_on=self._parts.settings.crawl.helpers,
+            )
+        )
+
+    def _make_helping(self, order: CrawlOrder) -> Helping:
+        return Helping(
+            HelpingParts(
+                fetcher=BudgetedFetcher(self._lookout, self._budget),
+                steward=self._steward,
+                chance=self._world.chance,
+                rules=order.rules,
+                territory=order.territory,
+                content=order.content,
+                opted_out=order.opted_out,
+                network=self._network,
+                copies=self._parts.charter.copies,
+                wall_clock=self._world.unix_s,
+                rests=self._why_no_help,
+                charge=partial(self._budget.charge, Spending.COPIES_OUT),
+                today=lambda: order.day(self._world.unix_s()),
+                is_on=self._parts.settings.crawl.helps,
+            )
+        )
+
+    def _why_no_help(self) -> str:
+        if self._daily.is_paused:
+            return "paused"
+        return ", ".join(self._budget.statistics().closed_by) if self._budget.closed_s(Spending.CRAWL) else ""
 
     def _make_leaving(self) -> Leaving:
         return Leaving(
@@ -448,6 +491,8 @@ class Peer:
             ),
             links=self._exchange.status(),
             crawl=self._daily.status(),
+            helpers=self._desk.status(),
+            helping=self._helping.status(),
             stewards=self._steward.status(),
             store=store,
             copies={str(copies): count for copies, count in self._copies.histogram.items()},
@@ -496,13 +541,21 @@ class Peer:
         """What calls others is opened between the two: what answers them must be there before they come."""
         ring = self._membership.node
         charter = charter_services(self._parts.charter)
-        own = (self._steward.services, self._copies.services(), self._notices.services(), charter)
+        own = (
+            self._steward.services,
+            self._copies.services(),
+            self._notices.services(),
+            self._desk.services,
+            charter,
+        )
         async with (
             self._call_port.calling(ring) as calls,
             self._exchange.opened(ring, calls, self._daily) as links,
             self._lookout,
             self._steward.running(),
+            self._desk.kept(),
             self._call_port.answering(ring, self._membership.port, Services.of(links, *own)),
+            self._helping.running(ring, calls),
             self._reach.running(ring),
             self._copies.opened(),
             self._notices.running(),

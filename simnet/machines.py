@@ -62,6 +62,8 @@ class Surroundings:
         self.portals: dict[str, SimulatedPortal] = {}
         """Of those that serve, by address."""
         self.relayed: Counter[str] = Counter()
+        self.closed: set[str] = set()
+        """Addresses behind routers that let nobody in: nobody can call there, or send what was not asked for."""
 
 
 @dataclass(slots=True)
@@ -204,6 +206,8 @@ class SimulatedMachine:
 
     async def dial(self, host: str, port: int) -> SimulatedLine:
         self.check_alive()
+        if host in self._around.closed:
+            raise OSError("no route to host")
         return await self._around.lines.dial(self._host, (host, port))
 
     async def knock(self, host: str, port: int) -> None:
@@ -236,14 +240,17 @@ class SimulatedMachine:
         del tell
         await anyio.lowlevel.checkpoint()
 
-    async def dial_back(self, *_asked: object) -> bool:
-        """Nobody here is behind a router."""
+    async def dial_back(
+        self, host: str, network: bytes, nonce: bytes, target: Address, counts: Counter[str]
+    ) -> bool:
+        del host, network, nonce, counts
         await anyio.lowlevel.checkpoint()
-        return True
+        return target[0] not in self._around.closed
 
-    async def dial_stream(self, *_asked: object) -> bool:
+    async def dial_stream(self, address: Address, peer: bytes) -> bool:
+        del peer
         await anyio.lowlevel.checkpoint()
-        return True
+        return address[0] not in self._around.closed
 
     # -- the web, readers
 

@@ -83,6 +83,8 @@ class PeersSettings:
     knock_s: float = 0.0
     """`calls.knock_s`: by default none, as a month of them takes as long as all else."""
     spread_imports: bool = False
+    leaves: int = 0
+    """So many of the peers, the last ones, are behind routers that let nobody in."""
     skew_s: float = 0.0
     """Clocks are wrong by so much at most, either way."""
 
@@ -162,9 +164,14 @@ class Peers:
         home = Home(self.folder / f"{number}")
         self._make_home(home)
         host = self.carrier.add_host(self._live, start_at=number * START_APART_S)
+        if self._is_leaf(number):
+            self.around.closed.add(host.address[0])
         self.members.append(
             Member(number=number, key=Ed25519PrivateKey.from_private_bytes(identity), home=home, host=host)
         )
+
+    def _is_leaf(self, number: int) -> bool:
+        return number >= self.settings.peers - self.settings.leaves
 
     def _make_home(self, home: Home) -> None:
         create_home(home, NewHome(config="", charter=self.charter, key_pem=b""))
@@ -180,7 +187,9 @@ class Peers:
                 join=() if own == first else (PeerDoor(host=first[0], port=first[1]),),
                 virtual_nodes=1,
             ),
-            discovery=DiscoverySettings(lan=False, kademlia=False, port_mapping=False, dial_backs=0),
+            discovery=DiscoverySettings(
+                lan=False, kademlia=False, port_mapping=False, dial_backs=int(self._is_leaf(member.number))
+            ),
             crawl=CrawlSettings(connections=chosen.connections),
             copies=CopiesSettings(
                 compare_s=chosen.compare_s,

@@ -95,6 +95,8 @@ class Capture:
     via: str | None = None
     """The page or redirect on which the URL was found, when known: `via` of WARC metadata."""
     tls: TlsFacts | None = None
+    fetched_by: str = ""
+    """Another crawler that asked the origin on our behalf, as the archive names it; empty: we did."""
 
     def __post_init__(self) -> None:
         if self.outcome is not FetchOutcome.STORED and self.body:

@@ -9,12 +9,13 @@
         ├── UnresolvableError       no address for the name
         ├── UnreachableError        no connection, or it broke before a whole head was there
         │   └── OtherAddressError       no connection to this address, but the name has others
+        ├── AnotherTimeError        nothing is known of the host: the URL is due as before
         ├── TooSlowError            no head within the deadline
         ├── RowsUnusableError       a folder of rows cannot be opened, or is damaged
         └── FrontierUnusableError   the frontier's files cannot be used
 
-The five in the middle are `FetchError`s: they carry the URL. Expected answers (robots said no, a page is
-gone) are values. Our own mistakes are assertions.
+Those from MalformedResponseError to TooSlowError are `FetchError`s: they carry the URL. Expected answers
+(robots said no, a page is gone) are values. Our own mistakes are assertions.
 """
 
 
@@ -66,6 +67,11 @@ class UnreachableError(FetchError, CrawlWorldError):
 
 class OtherAddressError(UnreachableError):
     """No connection to this address, but the name has others, for which the steward is asked first."""
+
+
+class AnotherTimeError(FetchError, CrawlWorldError):
+    """Whoever was to fetch it did not, or brought what is of no use. Nothing is known of its host, and it is due as
+    before."""
 
 
 class TooSlowError(FetchError, CrawlWorldError):

@@ -91,6 +91,8 @@ class Lease:
     """The only one that the fetch may go to; "" when the name led nowhere. None: not said."""
     stay: Stay | None = None
     """There. None: connections are kept as the fetcher likes."""
+    starts_by: float | None = None
+    """The end of its window: no fetch starts later. None: it must start now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from crawler.core.capture import Capture
 from herodotus.core.captures import CaptureId, Deposit, Original, RecordType, id_of_record, split_payload
 from herodotus.core.doors import DOOR
 from herodotus.core.errors import MalformedRecordError
-from herodotus.core.signatures import SIGNATURE, WINDOW
+from herodotus.core.signatures import HELPER, SIGNATURE, WINDOW
 from herodotus.core.warc import (
     PAYLOAD_SHA256,
     REVISIT_PROFILE,
@@ -123,7 +123,7 @@ _REQUEST = "application/http;msgtype=request"
 _RESPONSE = "application/http;msgtype=response"
 _END = b"\r\n\r\n"
 _PRIMARY = frozenset(kind.value for kind in RecordType)
-_OURS = frozenset({SIGNATURE, DOOR, WINDOW})
+_OURS = frozenset({SIGNATURE, DOOR, WINDOW, HELPER})
 """Fields whose values are ours; with any other the record is read again."""
 
 

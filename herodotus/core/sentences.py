@@ -14,6 +14,7 @@ from herodotus.core.status import (
     BudgetStatus,
     CopiesStatus,
     CrawlStatus,
+    HelpingStatus,
     LeavingStatus,
     PeerStatus,
     RingStatus,
@@ -63,7 +64,14 @@ def _standing(status: PeerStatus) -> str:
             f"Cut off: none of {others} answered since {_clock(status, silent_s)}. Check this machine's line and"
             " its firewall."
         )
+    if status.helping.is_helper and ring.reachability.startswith("leaf"):
+        return f"Helper: nobody can call this line. {_helped(status.helping)} {_sentence(ring.reachability)}"
     return f"{_sentence(ring.reachability)} {_neighbours(ring)}{_age(ring)}".strip()
+
+
+def _helped(helping: HelpingStatus) -> str:
+    for_whom = f" for {counted(helping.owners, 'owner')}" if helping.owners else ""
+    return f"Today it fetched {counted(helping.fetched, 'page')}{for_whom}."
 
 
 def _neighbours(ring: RingStatus) -> str:
@@ -102,6 +110,8 @@ def _doing(status: PeerStatus) -> Iterator[str]:
         yield _leaving(status.leaving)
     elif status.budget.closed_by:
         yield from _resting(status)
+    elif status.helping.is_helper:
+        yield f"Fetching for others, as it has no share of its own. {_helped(status.helping)}"
     else:
         yield _crawling(status.crawl)
     if status.copying.to_send + status.copying.to_fetch:

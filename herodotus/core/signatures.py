@@ -155,6 +155,21 @@ def window_of_field(value: str | None) -> SignedWindow | None:
         return None
 
 
+HELPER = "Herodotus-Helper"
+
+
+def helper_field(helper_hex: str) -> tuple[str, str]:
+    """Who asked the origin for the signer, by the signer's word."""
+    return HELPER, f"{_VERSION} {helper_hex}"
+
+
+def helper_of_field(value: str | None) -> str:
+    """A key in hex; empty where the signer asked the origin itself, or the field cannot be read."""
+    version, _, helper = (value or "").partition(" ")
+    is_key = version == _VERSION and len(helper) == 2 * _KEY_BYTES and set(helper) <= set("0123456789abcdef")
+    return helper if is_key else ""
+
+
 PROOF_BYTES = 20
 VERSIONS_MAX = 64
 """Contents of one URL on one day that a poll speaks of."""

@@ -201,6 +201,40 @@ class CrawlStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HelpersStatus:
+    """Peers that fetch for this one, since the start; `waiting` for work and `out` at them are of now. `given` URLs,
+    and the results that they `brought`. Of these this peer `checked` some with the origin: `differed` were not what it
+    says, `changing` pages say something else each time. `lost`: nothing of use came in time; `late` results came after
+    that, twice, or unasked. `barred`: for how many more seconds a helper has no work here.
+    """
+
+    waiting: int = 0
+    out: int = 0
+    given: int = 0
+    brought: int = 0
+    checked: int = 0
+    differed: int = 0
+    changing: int = 0
+    lost: int = 0
+    late: int = 0
+    barred: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelpingStatus:
+    """This peer as a helper, which fetches for `owners` as it has no share of its own. `fetched` pages of today,
+    `declined` of them were not to be fetched, `late` came to nothing."""
+
+    is_helper: bool = False
+    fetched: int = 0
+    owners: int = 0
+    declined: int = 0
+    late: int = 0
+    rests: str = ""
+    """Why it fetches nothing now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StewardStatus:
     """First the hosts and addresses that this peer is steward of, then its own requests to other stewards.
 
@@ -453,6 +487,8 @@ class PeerStatus:
     readers: ReadersStatus = field(default_factory=ReadersStatus)
     links: LinksStatus = field(default_factory=LinksStatus)
     crawl: CrawlStatus = field(default_factory=CrawlStatus)
+    helpers: HelpersStatus = field(default_factory=HelpersStatus)
+    helping: HelpingStatus = field(default_factory=HelpingStatus)
     stewards: StewardStatus = field(default_factory=StewardStatus)
     store: StoreStatus = field(default_factory=StoreStatus)
     copies: dict[str, int] = field(default_factory=dict)

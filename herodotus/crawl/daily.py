@@ -102,6 +102,8 @@ class DailyParts:
     closed_s: Callable[[], float] = lambda: 0.0
     """How long the budget forbids crawling."""
     window_of: WindowOf = no_window
+    keep_own: Callable[[UrlKey], None] = lambda key: None
+    """Told of URLs that nobody else may fetch for us, as we want to see ourselves what others brought."""
 
 
 class DailyCrawl:
@@ -193,6 +195,7 @@ class DailyCrawl:
 
     def look_for(self, key: UrlKey, digest: bytes) -> bool:
         """As `Frontier.look_for`. Raises NotCrawling."""
+        self._parts.keep_own(key)
         is_due = self._frontier().look_for(key, digest)
         if is_due:
             self.look_again()
@@ -201,6 +204,11 @@ class DailyCrawl:
     @property
     def takes_links(self) -> bool:
         return self._gear is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """By the operator."""
+        return self._is_paused
 
     @property
     def may_fetch(self) -> bool:

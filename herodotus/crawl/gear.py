@@ -41,7 +41,7 @@ from herodotus.core.charter import Charter
 from herodotus.core.doors import Door, Passage, field_of
 from herodotus.core.errors import SettingError
 from herodotus.core.settings.sections import Settings
-from herodotus.core.signatures import SignedWindow, window_field
+from herodotus.core.signatures import SignedWindow, helper_field, window_field
 from herodotus.store import Store
 
 ROBOT = "Herodotus"
@@ -81,6 +81,8 @@ class ArchiveSink:
         if capture.outcome is FetchOutcome.STORED:
             window = self._window_of(capture.url, capture.requested_at)
             extra = self._extra if window is None else (*self._extra, window_field(window))
+            if capture.fetched_by:
+                extra = (*extra, helper_field(capture.fetched_by))
             await self._store.store(Deposit(capture=capture, extra=extra))
         else:
             visit = Visit(url=capture.url, time_s=int(capture.requested_at), status=capture.status)

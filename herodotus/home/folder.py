@@ -129,6 +129,11 @@ class Home:
         return self.state / "quotas.json"
 
     @property
+    def helpers(self) -> Path:
+        """How far peers are trusted that fetch for this one."""
+        return self.state / "helpers.json"
+
+    @property
     def copies(self) -> Path:
         """New captures that other holders do not have yet."""
         return self.state / "copies"

@@ -9,7 +9,14 @@ from typing import Any
 from herodotus.core.captures import CaptureId, position_of
 from herodotus.core.doors import DOOR, passage_of
 from herodotus.core.reconciliation import DAY_S
-from herodotus.core.signatures import WINDOW, SignedWindow, signer_of, window_of_field
+from herodotus.core.signatures import (
+    HELPER,
+    WINDOW,
+    SignedWindow,
+    helper_of_field,
+    signer_of,
+    window_of_field,
+)
 from herodotus.core.warc import format_date, parse_date
 from herodotus.store.store import DiskStore
 from herodotus.store.stored_records import StoredCapture
@@ -29,6 +36,7 @@ async def evidence(store: DiskStore, not_after_s: int, url: str) -> dict[str, An
         "door": str(passage_of(capture.record.get(DOOR))),
         "fetched_by": capture.voucher,
         "is_signature_sound": signer is not None,
+        "helper": helper_of_field(capture.record.get(HELPER)),
         "window": None if window is None else _shown(window),
         "differs": await _differing(store, capture),
     }

@@ -157,6 +157,14 @@ class CrawlSettings:
     urls_per_host_max: int = whole(1, 1_000_000_000).setting(
         1_000_000, "URLs of one host that the peer remembers; a trap has endlessly many"
     )
+    helps: bool = flag().setting(
+        True, "fetch for other peers while nobody can call this one, and it therefore has no share of its own"
+    )
+    helpers: bool = flag().setting(
+        True,
+        "let such peers fetch for this one; it fetches some of their results again, and gives no work to those that "
+        "alter pages",
+    )
     opt_out: tuple[str, ...] = many(line(253, "a host name", r"[^\s/:@]+"), 10_000).setting(
         (), "hosts whose owners asked not to be visited; includes all hosts below them"
     )

@@ -224,7 +224,9 @@ class RingSteward(LocalSteward):
         finally:
             if isinstance(turn, Wait):
                 self.core.give_back(own, _UNUSED, anyio.current_time())
-        return turn if isinstance(turn, Wait) else dataclasses.replace(own, stay=turn)
+        if isinstance(turn, Wait):
+            return turn
+        return dataclasses.replace(own, stay=turn, starts_by=self._windows.ends_at(_host(origin)))
 
     async def give_back(self, lease: Lease, report: OriginReport) -> float:
         next_at = self.core.give_back(lease, report, anyio.current_time())

@@ -116,6 +116,11 @@ class Windows:
         window.start(now)
         return None
 
+    def ends_at(self, host: str) -> float | None:
+        """When the window that is held ends."""
+        note = self._notes.get(host)
+        return note.window.ends_at if note is not None and note.window is not None else None
+
     def ended(self, host: str, report: OriginReport, next_at: float) -> float:
         """A fetch ended; says when the next may start, as far as the window tells."""
         note = self._notes.get(host)

@@ -62,6 +62,8 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
         "readers",
         "links",
         "crawl",
+        "helpers",
+        "helping",
         "stewards",
         "store",
         "copies",

@@ -10,6 +10,7 @@ from herodotus.core.status import (
     BudgetStatus,
     CopiesStatus,
     CrawlStatus,
+    HelpingStatus,
     LeavingStatus,
     PeerStatus,
     PlacesStatus,
@@ -231,3 +232,20 @@ def test_an_empty_status_is_said_somehow() -> None:
     one = said(replace(STATUS, ring=ring, crawl=CrawlStatus(), copies={}))
     assert one.standing
     assert one.holds
+
+
+def test_a_helper_says_what_it_did_today() -> None:
+    leaf = with_ring(reachability="leaf: 3 peers tried to call back and none got through")
+    busy = replace(leaf, helping=HelpingStatus(is_helper=True, fetched=312, owners=4))
+    told = said(busy)
+    assert told.standing == (
+        "Helper: nobody can call this line. Today it fetched 312 pages for 4 owners."
+        " Leaf: 3 peers tried to call back and none got through."
+    )
+    assert told.doing.startswith("Fetching for others")
+    idle = replace(leaf, helping=HelpingStatus(is_helper=True))
+    assert "Today it fetched 0 pages." in said(idle).standing
+    assert "Helper" not in said(leaf).standing
+    half = replace(busy, ring=replace(busy.ring, reachability="half open: UDP arrives and TCP does not"))
+    assert said(half).standing.startswith("Half open")
+    assert "312 pages for 4 owners" in said(half).doing

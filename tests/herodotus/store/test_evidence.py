@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from herodotus.core.doors import Door, Passage, through
-from herodotus.core.signatures import SignedWindow, signed, window_field
+from herodotus.core.signatures import SignedWindow, helper_field, signed, window_field
 from herodotus.store import id_of_facts
 from herodotus.store.evidence import evidence
 from tests.herodotus.copies.world import new_store
@@ -15,6 +15,7 @@ from tests.herodotus.store.making import NOW_S, page
 pytestmark = pytest.mark.anyio
 URL = "http://example.org/"
 ONE, OTHER = (Ed25519PrivateKey.from_private_bytes(bytes([n]) * 32) for n in (1, 2))
+HELPER = b"h" * 32
 WINDOW = SignedWindow(
     steward=b"s" * 32, number=7, granted_s=NOW_S, starts_ms=0, lasts_ms=7_000, count=3, addresses=[]
 )
@@ -27,7 +28,7 @@ def keyed(key: Ed25519PrivateKey) -> str:
 async def test_who_fetched_it_by_whose_leave_and_who_differs() -> None:
     store = new_store()
     deposit = page(URL, NOW_S, b"one")
-    deposit = replace(deposit, extra=(*deposit.extra, window_field(WINDOW)))
+    deposit = replace(deposit, extra=(*deposit.extra, window_field(WINDOW), helper_field(HELPER.hex())))
     deposit = through(Passage(Door.CRAWLED), signed(ONE, deposit))
     other = signed(OTHER, page(URL, NOW_S - 60, b"other"))
     for one in (deposit, other, page(URL, NOW_S - 3 * 86_400, b"of another day")):
@@ -40,6 +41,7 @@ async def test_who_fetched_it_by_whose_leave_and_who_differs() -> None:
         "door": "crawled",
         "fetched_by": keyed(ONE),
         "is_signature_sound": True,
+        "helper": HELPER.hex(),
         "window": {
             "permitted_by": (b"s" * 32).hex(),
             "number": 7,

@@ -42,6 +42,8 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     by, window = facts["fetched_by"][:SHOWN_KEY], facts["window"]
     sound = "" if facts["is_signature_sound"] else " (its signature does not fit)"
     yield f"signed by    {by or 'nobody'}{sound if by else ''}"
+    if facts["helper"]:
+        yield f"fetched by   {facts['helper'][:SHOWN_KEY]}, which nobody can call, for its signer"
     yield f"came in      {door_shown(facts['door'], '') or facts['door']}"
     if window is None:
         yield "permitted by no window in its record"
