@@ -206,6 +206,7 @@ class Peer:
             public_url=http.public_url,
             replay_url=http.replay_url,
             rooms=self._rooms.all,
+            is_secret=self._operator.is_secret,
         )
         self._portal = world.serve(http, self._handlers, Front(lambda: shelf.stamp, world.unix_s))
 

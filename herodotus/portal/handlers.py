@@ -130,8 +130,11 @@ class Handlers:
         public_url: str = "",
         replay_url: str = "",
         rooms: Sequence[Room] = (),
+        is_secret: Callable[[str], bool] = lambda _given: False,
     ) -> None:
-        """`replay_url`: a name under which there are archived pages and nothing else."""
+        """`replay_url`: a name under which there are archived pages and nothing else. `is_secret` knows whose
+        secret is the operator's."""
+        self.is_secret = is_secret
         self.answered: Counter[int] = Counter()
         """Requests by the status of their answers."""
         self._rooms = tuple(rooms)

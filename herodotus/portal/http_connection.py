@@ -1,11 +1,15 @@
 """What does a connection ask, and how long may it be silent? Between the socket and aiohttp.
 
+Where there is no room, a connection from this machine may still come to the door: it enters if its first request has
+the operator's secret, and is refused otherwise.
+
 A question in the answer cache is answered here; everything else goes to aiohttp as it came. The two never answer
 at once: after a request went to aiohttp, the next answer is ours again only if that was one whole request and
 aiohttp has answered it. Silence is watched here, because aiohttp does not see the answers given before it.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 from enum import Enum
 from typing import cast
@@ -17,6 +21,20 @@ _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nContent-Type: text/plain\r\nContent-Length: 53\r\n"
     b"Connection: close\r\n\r\nToo many connections, here or from where you are.\r\n\r\n"
 )
+
+
+_DOOR_BYTES_MAX = 16 * 1024
+"""Of a request whose secret is looked for: aiohttp takes no larger head."""
+_SECRET = re.compile(rb"(?i)\r\nauthorization:[ \t]*bearer[ \t]+([^\s]{1,200})[ \t]*\r\n")
+
+
+class Entry(Enum):
+    """What a connection finds that has just come."""
+
+    ROOM = "room"
+    DOOR = "door"
+    """Room for the operator only."""
+    FULL = "full"
 
 
 class _Phase(Enum):
@@ -35,10 +53,12 @@ class HttpConnection(asyncio.Protocol):
         front: Front,
         *,
         now: Callable[[], float],
-        enters: Callable[["HttpConnection"], bool],
+        enters: Callable[["HttpConnection"], Entry],
         left: Callable[["HttpConnection"], None],
+        is_secret: Callable[[str], bool],
     ) -> None:
-        """`enters` says whether there is room; only then is `left` called, once."""
+        """`enters` says whether there is room; unless it is full, `left` is called later, once. `is_secret`: whether a
+        secret is the operator's."""
         self.inner = inner
         self.address = ""
         """Where it comes from."""
@@ -46,6 +66,9 @@ class HttpConnection(asyncio.Protocol):
         self._now = now
         self._enters = enters
         self._left = left
+        self._is_secret = is_secret
+        self._at_door: bytearray | None = None
+        """What it has said there."""
         self._phase = _Phase.FREE
         self._transport: asyncio.Transport | None = None
         self._is_paused = False
@@ -58,6 +81,7 @@ class HttpConnection(asyncio.Protocol):
 
     def begun(self) -> None:
         self._is_under_way = True
+        self._since = self._now()
 
     def made(self) -> None:
         """There is an answer: from now on he is waited for, and not we."""
@@ -75,6 +99,13 @@ class HttpConnection(asyncio.Protocol):
         """Half a question is silence too, and so is not to read the answer."""
         return not self._is_under_way and self._now() - self._since > idle_s
 
+    def gives_way(self, idle_s: float) -> tuple[bool, float] | None:
+        """How soon, the least first, where another needs its place; None: not at all. A connection for which nothing
+        is under way goes first, then one that has taken long over an answer."""
+        if self._is_under_way and self._now() - self._since <= idle_s:
+            return None
+        return self._is_under_way, self._since
+
     def leave(self) -> None:
         if self._transport is None:
             return
@@ -89,15 +120,41 @@ class HttpConnection(asyncio.Protocol):
         self._transport = opened = cast("asyncio.Transport", transport)  # uvloop's has another class
         name = transport.get_extra_info("peername")
         self.address = str(name[0]) if name else ""
-        if self.address and self._enters(self):
-            self.inner.connection_made(transport)
-        else:
-            opened.set_protocol(asyncio.Protocol())  # which reads over whatever is asked
-            opened.write(_FULL)
-            opened.write_eof()
-            asyncio.get_running_loop().call_later(_REFUSAL_S, opened.abort)
+        entry = self._enters(self) if self.address else Entry.FULL
+        if entry is Entry.FULL:
+            self._refuse(opened)
+            return
+        self._at_door = bytearray() if entry is Entry.DOOR else None
+        self.inner.connection_made(transport)
+
+    def _refuse(self, opened: asyncio.Transport) -> None:
+        opened.set_protocol(asyncio.Protocol())  # which reads over whatever is asked
+        opened.write(_FULL)
+        opened.write_eof()
+        asyncio.get_running_loop().call_later(_REFUSAL_S, opened.abort)
+
+    def _said_at_door(self, data: bytes) -> bytes:
+        """What may be answered by now."""
+        said = self._at_door
+        assert said is not None, "it stands there"
+        said += data
+        head, end, _ = bytes(said).partition(b"\r\n\r\n")
+        if not end and len(said) <= _DOOR_BYTES_MAX:
+            return b""
+        found = _SECRET.search(head + b"\r\n") if end else None
+        if found is not None and self._is_secret(found[1].decode("latin-1")):
+            self._at_door = None
+            return bytes(said)
+        if self._transport is not None:
+            self._refuse(self._transport)
+            self.connection_lost(None)
+        return b""
 
     def data_received(self, data: bytes) -> None:
+        if self._at_door is not None:
+            data = self._said_at_door(data)
+            if not data:
+                return
         if self._phase is _Phase.FREE:
             question = self._front.question(data)
             if question is not None:

@@ -64,6 +64,10 @@ class OperatorRule:
         """From now on this is the secret."""
         self._token = token
 
+    def is_secret(self, given: str) -> bool:
+        """Whether it is the operator's."""
+        return bool(self._token) and _is_same(given, self._token)
+
     def may_order(self, request: Request) -> Answer | None:
         """None: yes."""
         if not is_from_here(request):

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import anyio
@@ -21,7 +22,7 @@ from herodotus.portal.answer import Answer, Passing
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.client_limits import is_this_machine
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.http_connection import HttpConnection
+from herodotus.portal.http_connection import Entry, HttpConnection
 from herodotus.portal.request import BODY_BYTES_MAX, Request
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ _OUTGOING_BYTES_MAX = 64 * 1024 * 1024
 """Of large answers that are being sent from memory. A larger one goes alone."""
 _NEVER_S = 1e9
 _LOOKS_PER_IDLE = 4  # so that silence lasts a quarter longer than it may, at most
+_AT_DOOR_MAX = 16
+"""More than there are who know the secret: the operator's commands and monitor."""
 SLOWEST_BYTES_PER_S = 4_000.0  # a modem's speed
 
 
@@ -74,6 +77,8 @@ class Portal:
         )
         self._own_visitors = 0
         """From this machine: an operator finds room when strangers hold all of theirs."""
+        self._at_door: set[HttpConnection] = set()
+        """Beyond those, for the operator alone; also while they are answered."""
         self._watch: asyncio.TimerHandle | None = None
         self._listener: socket.socket | None = None
         self.endpoint = settings.listen
@@ -263,24 +268,55 @@ class Portal:
             now=asyncio.get_running_loop().time,
             enters=self._enters,
             left=self._left,
+            is_secret=self._handlers.is_secret,
         )
 
-    def _enters(self, visitor: HttpConnection) -> bool:
+    def _enters(self, visitor: HttpConnection) -> Entry:
         """Whether there is room for one more from its address."""
-        is_own = is_this_machine(visitor.address)
-        held = self._own_visitors if is_own else len(self._visitors) - self._own_visitors
+        if is_this_machine(visitor.address):
+            return self._enters_here(visitor)
+        held = len(self._visitors) - self._own_visitors - len(self._at_door)
         now = asyncio.get_running_loop().time()
-        has_room = held < self._settings.connections_max
-        if not has_room or not (is_own or self._crowds.take(visitor.address, now)):
+        if held >= self._settings.connections_max or not self._crowds.take(visitor.address, now):
             self.refused += 1
-            return False
-        self._own_visitors += is_own
+            return Entry.FULL
         self._visitors[visitor.inner] = visitor
+        return Entry.ROOM
+
+    def _enters_here(self, visitor: HttpConnection) -> Entry:
+        """Nobody tells the programs of one machine apart, and a proxy brings all readers from here. So the newcomer has
+        the place of the one that has asked nothing for the longest time, or has taken longest over an answer."""
+        is_full = self._own_visitors >= self._settings.connections_max
+        if is_full and not self._send_away(filter(self._is_own, self._visitors.values())):
+            if len(self._at_door) >= _AT_DOOR_MAX and not self._send_away(self._at_door):
+                self.refused += 1
+                return Entry.FULL
+            self._at_door.add(visitor)
+            self._visitors[visitor.inner] = visitor
+            return Entry.DOOR
+        self._own_visitors += 1
+        self._visitors[visitor.inner] = visitor
+        return Entry.ROOM
+
+    def _is_own(self, visitor: HttpConnection) -> bool:
+        return is_this_machine(visitor.address) and visitor not in self._at_door
+
+    def _send_away(self, among: Iterable[HttpConnection]) -> bool:
+        order = ((one.gives_way(self._settings.idle_s), one) for one in among)
+        found = min(((when, one) for when, one in order if when is not None), key=itemgetter(0), default=None)
+        if found is None:
+            return False
+        self.refused += 1
+        self._left(found[1])
+        found[1].leave()
         return True
 
     def _left(self, visitor: HttpConnection) -> None:
-        del self._visitors[visitor.inner]
-        if is_this_machine(visitor.address):
+        if self._visitors.pop(visitor.inner, None) is None:
+            return  # it had to give way before
+        if visitor in self._at_door:
+            self._at_door.remove(visitor)
+        elif is_this_machine(visitor.address):
             self._own_visitors -= 1
         else:
             self._crowds.give_back(visitor.address)

@@ -14,7 +14,7 @@ from scripts.benches.attacking.target import Victim
 
 MIB = 1 << 20
 ATTACK_S = 30.0
-CONNECTIONS = 96
+CONNECTIONS = 160
 """The portal takes 128 from this machine; of one elsewhere 32."""
 START_S = 1_600_000_000
 SECOND = 20200913122640
@@ -203,17 +203,17 @@ async def saved(victim: Victim) -> str:
         question(f"/save/http://127.0.9.{n}:8099/", "POST") + b"Content-Length: 0\r\n\r\n"
         for n in range(1, 99)
     ]
-    return await asked(victim, requests, 128)
+    return await asked(victim, requests, CONNECTIONS)
 
 
 ATTACKS: dict[str, Callable[[Victim], Awaitable[str]]] = {
     "32 readers of captures of 100 MiB": large_read,
-    "96 slow readers of captures of 100 MiB": large_read_slowly,
+    "160 slow readers of captures of 100 MiB": large_read_slowly,
     "32 readers of hostile pages of 20 MB": rewritten,
-    "96 slow readers of hostile pages of 20 MB": rewritten_slowly,
+    "160 slow readers of hostile pages of 20 MB": rewritten_slowly,
     "16 comparisons of hostile pages": compared,
     "32 readers of 100,000 versions": histories,
     "32 readers of what is in files": containers,
-    "96 orders of 8 MiB": posted,
-    "96 orders to save": saved,
+    "160 orders of 8 MiB": posted,
+    "160 orders to save": saved,
 }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import pytest
 
 from herodotus.core.admission import CROWD_FROM
@@ -190,20 +191,99 @@ async def test_what_is_not_http_is_refused_and_the_next_reader_is_served(
     assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
+@pytest.mark.usefixtures("strangers")
 async def test_a_connection_too_many_is_told_to_come_back() -> None:
     async with portal(connections_max=8) as served:
-        held = [await connect(served) for _ in range(8)]
+        held = [await from_another(served, "127.0.1.9") for _ in range(8)]
         for stream in held:  # an answer on each shows that the server counts it
-            await stream.send(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            await stream.receive()
-        refused = await exchange(served, request())
-        assert (refused.status, refused.headers["Retry-After"]) == (503, "10")
+            assert await answered(stream) == 200
+        refused = await from_another(served, "127.0.2.9")
+        said = parsed(await received(refused))
+        assert (said.status, said.headers["Retry-After"]) == (503, "10")
         assert served.refused == 1
         await held[0].aclose()
-        while (await exchange(served, request())).status == 503:  # until the server has seen the close
+        while served.connections == 8:  # until the server has seen the close
             await anyio.lowlevel.checkpoint()
-        for stream in held:
+        async with await from_another(served, "127.0.2.9") as stream:
+            assert await answered(stream) == 200
+        for stream in (*held, refused):
             await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", b"GET / HTTP/1.1\r\nHost: pe", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"]
+)
+async def test_of_this_machine_the_one_that_asks_nothing_for_longest_gives_way(begun: bytes) -> None:
+    async with portal(connections_max=8) as served, AsyncExitStack() as held:
+        streams = []
+        for number in range(24):
+            streams.append(await held.enter_async_context(await connect(served)))
+            await streams[-1].send(begun)
+            while served.connections + served.refused <= number:
+                await anyio.lowlevel.checkpoint()
+            assert served.connections <= 8
+        assert (await exchange(served, request())).status == 200
+        assert served.refused == 24 - 8 + 1
+        for stream in streams[:17]:
+            await received(stream)  # it ends
+
+
+class Working(Handlers):
+    """Its answers take until the end of the test, except for those of whether it is well."""
+
+    async def answer(self, request: Request) -> Answer:
+        if request.path != "/healthz":
+            await anyio.sleep_forever()
+        return await super().answer(request)
+
+
+async def is_at_work(served: Portal, stream: anyio.abc.SocketStream) -> None:
+    await stream.send(request("/web/2026/https://example.org/"))
+    while sum(one._is_under_way for one in served._visitors.values()) < served.connections:
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_the_operator_is_let_in_when_programs_of_this_machine_hold_all_places() -> None:
+    made = Portal(
+        HttpSettings(listen=LOOPBACK, connections_max=8),
+        Working(status, is_secret=lambda given: given == "sesame"),
+        no_cache(),
+    )
+    with anyio.fail_after(60):
+        async with made.serving(stop_s=0.5), AsyncExitStack() as held:
+            for _ in range(8):
+                await is_at_work(made, await held.enter_async_context(await connect(made)))
+            for told in ("", "Authorization: Bearer guessed", "X: Authorization: Bearer sesame"):
+                assert (await exchange(made, request("/healthz", "GET", told or "X: y"))).status == 503
+            assert (
+                await exchange(made, request("/healthz", "GET", "authorization: BEARER sesame"))
+            ).status == 200
+            whole = request("/healthz", "GET", "Authorization: Bearer sesame")
+            async with await connect(made) as stream:  # piece by piece
+                for at in range(0, len(whole), 7):
+                    await stream.send(whole[at : at + 7])
+                    await anyio.lowlevel.checkpoint()
+                assert parsed(await received(stream)).status == 200
+            for _ in range(server._AT_DOOR_MAX + 5):  # who says nothing at the door keeps nobody from it
+                await held.enter_async_context(await connect(made))
+            assert (
+                await exchange(made, request("/healthz", "GET", "Authorization: Bearer sesame"))
+            ).status == 200
+            async with await connect(made) as stream:
+                with suppress(anyio.BrokenResourceError):
+                    await stream.send(b"GET / HTTP/1.1\r\nX: " + b"a" * 20_000)
+                assert parsed(await received(stream)).status == 503
+
+
+async def test_who_takes_long_over_an_answer_gives_way_where_all_do() -> None:
+    made = Portal(HttpSettings(listen=LOOPBACK, connections_max=8, idle_s=1), Working(status), no_cache())
+    with anyio.fail_after(60):
+        async with made.serving(stop_s=0.5), AsyncExitStack() as held:
+            for _ in range(8):
+                await is_at_work(made, await held.enter_async_context(await connect(made)))
+            assert (await exchange(made, request())).status == 503
+            while (await exchange(made, request())).status == 503:  # until the first has had its second
+                await anyio.lowlevel.checkpoint()
 
 
 async def from_another(portal: Portal, address: str) -> anyio.abc.SocketStream:
