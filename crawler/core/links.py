@@ -30,6 +30,9 @@ LINKS_CHARS_MAX = 16 * 2**20
 """Of all links of a page, if each were as long as the base that they are relative to."""
 PARSED_BYTES_MAX = 13 * 2**18
 """Of a page or style: a tree takes 20 times its size, also of plain text. Search engines read 2 MiB."""
+NULS_BYTES_MAX = 3 * 2**19
+"""Of a page of which a fourth or more are zeros: each takes 45 bytes of a tree. In UTF-16, where every second byte may
+be one, it is half as many letters as of others."""
 SITEMAP_BYTES_MAX = 16 * 2**20
 
 
@@ -177,6 +180,8 @@ def html_links(
 def _readable(body: bytes) -> bytes:
     """As much of the page as a tree is made of."""
     body = body[:PARSED_BYTES_MAX]
+    if len(body) > NULS_BYTES_MAX and body.count(0) > len(body) // 4:
+        body = body[:NULS_BYTES_MAX]
     # For nearly all pages this count is enough to know.
     tags = body.count(b"<")
     worst = tags * (COUNTED_BYTES * len(body) + ELEMENT_BYTES * tags)

@@ -40,6 +40,8 @@ from herodotus.store.streams import Cursor, Query, Stream
 logger = logging.getLogger(__name__)
 
 CAPTURES_A_STEP = 64
+LINKS_A_STEP = 40_000
+"""A step ends with the capture in which it has found so many: 20 MB. A page has up to 20,000."""
 READ_BYTES_MAX = 4 << 20
 """Of a page that is read for its links: twice as much as is read of it."""
 SLICES = 256
@@ -207,16 +209,17 @@ class ArchiveSurvey:
             if state.until == state.done:
                 return False
         found, stream = _Found(), self._stream(state)
-        count = 0
+        count, is_cut = 0, False
         captures = islice(stream, limit)
         # One at a time: a step of large ones would fill the memory.
-        while (capture := next(captures, None)) is not None:
+        while not is_cut and (capture := next(captures, None)) is not None:
             count += 1
             found.count(capture)
             if reads_links:
                 found.read(capture)
+            is_cut = len(found.links) >= LINKS_A_STEP
             del capture
-        if count == limit:
+        if is_cut or count == limit:
             state.key = stream.cursor.key
         elif state.slice + 1 < SLICES:
             state.slice, state.key = state.slice + 1, b""

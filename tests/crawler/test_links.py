@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from crawler.core.link import LinkKind
 from crawler.core.links import (
     LINKS_MAX,
+    NULS_BYTES_MAX,
     PARSED_BYTES_MAX,
     PageLinks,
     css_links,
@@ -223,3 +224,13 @@ def test_what_lies_behind_the_bound_of_a_page_is_left_and_said_to_be(filling: by
         found = html_links(body, "http://a.example/")
         assert [link.url.rpartition("/")[2] for link in found.links] == expected
         assert found.over_limit == 2 - len(expected)
+
+
+@pytest.mark.parametrize(
+    ("bytes_of_four", "is_read"), [(b"\0\0xx", False), (b"\0\0\0\0", False), (b"xxxx", True)]
+)
+def test_of_a_page_of_zeros_less_is_read_as_its_tree_is_larger(bytes_of_four: bytes, is_read: bool) -> None:
+    filling = b"<p>" + bytes_of_four * (NULS_BYTES_MAX // 4)
+    found = html_links(b"<a href='/near'>x</a>" + filling + b"\0\0<a href='/far'>x</a>", "http://a.example/")
+    assert [link.url.rpartition("/")[2] for link in found.links] == ["near", "far"][: 1 + is_read]
+    assert found.over_limit == (not is_read)

@@ -12,8 +12,8 @@ import brotli
 from scripts.benches.attacking.target import Victim
 
 MIB = 1 << 20
-HOSTS = 24
-"""Addresses of this machine, each a host of its own to the crawler."""
+HOSTS = 64
+"""Addresses of this machine, each a host of its own to the crawler: more than it has connections."""
 ATTACK_S = 45.0
 
 
@@ -21,21 +21,22 @@ def links(count: int) -> bytes:
     return b"".join(b"<a href=/%d>" % number for number in range(count))
 
 
-def pages() -> dict[str, tuple[bytes, bytes, bytes]]:
-    """Type, coding and body by path."""
-    crowded, text = links(2_000_000)[: 30 * MIB], b"a" * (31 * MIB)
-    locations = b"<urlset>" + b"".join(b"<loc>http://h/%d</loc>" % n for n in range(1_300_000))
-    styles = b"".join(b"a{b:url(/%d)}" % n for n in range(1_800_000))
-    return {
-        "links": (b"text/html", b"", crowded),
-        "text": (b"text/html", b"", text),
-        "nul": (b"text/html", b"", bytes(31 * MIB)),
-        "bomb": (b"text/html", b"br", brotli.compress(links(40_000_000)[: 400 * MIB], quality=1)),
-        "zeros": (b"text/html", b"gzip", gzip.compress(bytes(400 * MIB), 1)),
-        "sitemap": (b"application/xml", b"", locations[: 30 * MIB]),
-        "style": (b"text/css", b"", styles[: 30 * MIB]),
-        "picture": (b"image/png", b"", bytes(31 * MIB)),
-    }
+def locations(count: int) -> bytes:
+    return b"".join(b"<loc>http://h/%d</loc>" % number for number in range(count))
+
+
+PAGES: dict[str, tuple[bytes, bytes, Callable[[], bytes]]] = {
+    "links": (b"text/html", b"", lambda: links(2_000_000)[: 30 * MIB]),
+    "text": (b"text/html", b"", lambda: b"a" * (31 * MIB)),
+    "nul": (b"text/html", b"", lambda: bytes(31 * MIB)),
+    "bomb": (b"text/html", b"br", lambda: brotli.compress(links(40_000_000)[: 400 * MIB], quality=1)),
+    "zeros": (b"text/html", b"gzip", lambda: gzip.compress(bytes(400 * MIB), 1)),
+    "crowds": (b"text/html", b"", lambda: links(400_000)[: 39 * MIB // 10]),
+    "sitemap": (b"application/xml", b"", lambda: (b"<urlset>" + locations(1_300_000))[: 30 * MIB]),
+    "style": (b"text/css", b"", lambda: b"".join(b"a{b:url(/%d)}" % n for n in range(1_800_000))[: 30 * MIB]),
+    "picture": (b"image/png", b"", lambda: bytes(31 * MIB)),
+}
+"""Type, coding and body by path. Crowds are just small enough that the survey reads their links."""
 
 
 def front(names: list[str]) -> bytes:
@@ -48,7 +49,7 @@ def front(names: list[str]) -> bytes:
 
 
 async def attack(victim: Victim, kinds: list[str]) -> str:
-    known = pages()
+    known = {kind: (mime, coding, made()) for kind, (mime, coding, made) in PAGES.items() if kind in kinds}
     sent = 0
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -87,6 +88,7 @@ def of(*kinds: str) -> Callable[[Victim], Awaitable[str]]:
 
 ATTACKS: dict[str, Callable[[Victim], Awaitable[str]]] = {
     "site of large pages": of("links", "text", "nul"),
+    "site of crowded pages": of("crowds"),
     "site of packed pages": of("bomb", "zeros"),
     "site of sitemaps, styles and pictures": of("sitemap", "style", "picture"),
 }

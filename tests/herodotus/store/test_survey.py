@@ -14,6 +14,7 @@ from crawler.core.capture import Capture
 from crawler.outcomes import Reading, read_capture
 from herodotus.core.captures import Deposit, position_of
 from herodotus.core.index_rows import LINK, TALLY, after
+from herodotus.store import survey
 from herodotus.store.engine import Archive
 from herodotus.store.index import IndexBatch
 from herodotus.store.sealing import seal
@@ -71,6 +72,25 @@ def test_links_are_found_by_where_they_lead_with_the_time_in_which_they_stood() 
     }
     assert links(archive, C) == {position_of(A)[:12]: Span(first_s=NOW_S, last_s=NOW_S + 2 * DAY_S)}
     assert links(archive, A) == {}
+
+
+def test_a_step_ends_with_a_page_of_many_links_and_none_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "LINKS_A_STEP", 3)
+    archive = open_on(MemoryDisk())
+    pages = [linking(f"https://a.example/{number}", NOW_S, B, C, f"{C}{number}") for number in range(20)]
+    store(archive, *pages)
+    written: list[int] = []
+    apply = archive.index.write
+
+    def noting(batch: IndexBatch) -> None:
+        written.append(sum(key.startswith(LINK) for key, _ in batch.changes))
+        apply(batch)
+
+    monkeypatch.setattr(archive.index, "write", noting)
+    ArchiveSurvey(archive).catch_up()
+    assert max(written) == 3
+    assert len(links(archive, B)) == len(links(archive, C)) == 20
+    assert tally(archive, Property.TOTAL, "").captures == 20
 
 
 def test_a_page_does_not_link_to_itself() -> None:
