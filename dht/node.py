@@ -22,9 +22,12 @@ from dht.core.effects import Effect, JoinFailed, LookupDone, PositionTaken, Send
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
 from dht.core.messages import DialBackReply, DialBackRequest, Message, ShortAnswer, ShortCall
+from dht.core.reachability import Reachability
 from dht.core.reader import RingReader, is_ideal, is_joined
 from dht.core.records import (
     RECORD_VERSION,
+    RELAY_BYTES,
+    RELAYS_MAX,
     Address,
     Contact,
     Line,
@@ -41,6 +44,7 @@ from dht.core.seat import (
     LeaveRing,
     PortFound,
     Reason,
+    RelaysKept,
     RetestReachability,
     SearchEnded,
     SeatOrder,
@@ -238,6 +242,16 @@ class RingNode(RingReader):
         """The ring knows our rotated key by now: renew our record without the old one."""
         self.machine.forget_previous_key(self._loop.now())
         self._loop.pump()
+
+    @property
+    def is_closed(self) -> bool:
+        """Has a test shown that others cannot call us?"""
+        return self._reach.machine.standing is Reachability.LEAF
+
+    def keep_relays(self, relays: Sequence[PeerKey], *, is_member: bool) -> None:
+        """These keep a line of ours; `is_member`: for so long that we may own keys."""
+        named = tuple(relay[:RELAY_BYTES] for relay in relays[:RELAYS_MAX])
+        self._loop.tell(RelaysKept(relays=named, is_member=is_member))
 
     async def meet(self, address: Address) -> Contact | None:
         """The peer at this address; None if no peer of our network answers."""

@@ -18,6 +18,7 @@ from crawler.core.politeness import HostSteward, LeaseTerms, measured_delay_max_
 from dht.core.holders import Table
 from dht.core.ids import PeerKey
 from dht.core.places import Standing
+from dht.core.reader import Member
 from herodotus.copies.copies import Copies
 from herodotus.copies.departure import Leaving, LeavingPorts
 from herodotus.copies.doors import DoorRules, Doors, keeping, kept_quotas, size_of
@@ -46,6 +47,7 @@ from herodotus.core.orders import (
     Why,
 )
 from herodotus.core.ports import Lane
+from herodotus.core.relays import WANTED
 from herodotus.core.sentences import said
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import Settings
@@ -124,16 +126,19 @@ class Peer:
         )
         own_key = parts.key.public_key().public_bytes_raw()
         self._observation = Observation(parts.home.observation, world, own_key)
-        self._reach = ReachWatch(world.knock, parts.settings.calls.knock_s)
+        self._reach = ReachWatch(self._knock, parts.settings.calls.knock_s)
         self._call_port = CallPort(
             CallPortParts(
                 key=parts.key,
                 rules=self._membership.rules,
                 settings=parts.settings.calls,
+                relay=parts.settings.relay,
+                relays_wanted=min(WANTED, parts.settings.discovery.dial_backs),
                 is_one_machine=parts.charter.allow_private_addresses,
                 wall_clock=world.unix_s,
                 chance=world.chance,
                 dial=world.dial,
+                knock=world.knock,
                 urgent=(ASK_SERVICE,),
                 on_proven=self._observation.met,
                 on_called=self._reach.called,
@@ -209,6 +214,9 @@ class Peer:
             is_secret=self._operator.is_secret,
         )
         self._portal = world.serve(http, self._handlers, Front(lambda: shelf.stamp, world.unix_s))
+
+    async def _knock(self, member: Member) -> None:
+        await self._call_port.knock(member)
 
     @property
     def _network(self) -> bytes:
@@ -550,7 +558,7 @@ class Peer:
             charter,
         )
         async with (
-            self._call_port.calling(ring) as calls,
+            self._call_port.calling(ring, self._membership.port) as calls,
             self._exchange.opened(ring, calls, self._daily) as links,
             self._lookout,
             self._steward.running(),

@@ -109,6 +109,7 @@ class SimulatedArrival:
 
     line: SimulatedLine
     host: str | None
+    port: int = 0
 
     async def answer(self) -> SimulatedLine:
         await anyio.lowlevel.checkpoint()
@@ -120,6 +121,9 @@ class SimulatedArrival:
 
 class LinePort:
     """Implements `Port`."""
+
+    arrangements = None
+    """Every simulated peer can be called."""
 
     def __init__(self, lines: "Lines", host: WorldHost, key: bytes) -> None:
         self._lines, self.host, self.key = lines, host, key

@@ -276,6 +276,7 @@ class MachinePort:
     def __init__(self, port: LinePort, endpoint: SimulatedPort) -> None:
         self._port, self._endpoint = port, endpoint
         self.number = port.number
+        self.arrangements = port.arrangements
         self.accept = port.accept
         self.close = port.close
 

@@ -52,6 +52,7 @@ from dht.core.messages import (
 from dht.core.placement import first, own_arcs
 from dht.core.places import trail_on
 from dht.core.records import (
+    CLOSED,
     DAY_MAX,
     RECORD_LIFE_S,
     RECORD_REFRESH_S,
@@ -227,6 +228,14 @@ class RingMachine:
             if self.record is not None and not self._is_left:
                 self._renew_record(0, now)
                 self._gossip.tell(self.me.peer, now)
+
+    def name_relays(self, relays: tuple[bytes, ...], now: float) -> None:
+        """Those through which others reach us are these now; none: we can be called."""
+        flags = self._record.flags & ~CLOSED | (CLOSED if relays else 0)
+        self._record = replace(self._record, relays=relays, flags=flags)
+        if self.record is not None and not self._is_left:
+            self._renew_record(0, now)
+            self._gossip.tell(self.me.peer, now)
 
     def leave(self, now: float) -> None:
         """Say goodbye to the neighbours and to some others.  Hand over the data first."""

@@ -15,7 +15,17 @@ from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine, RingStatistics
 from dht.core.placement import first, own_arcs
 from dht.core.places import Standing
-from dht.core.records import LEAF, Address, Contact, Line, PeerRecord, SignedRecord, first_contact_of
+from dht.core.records import (
+    CLOSED,
+    LEAF,
+    RELAY_BYTES,
+    Address,
+    Contact,
+    Line,
+    PeerRecord,
+    SignedRecord,
+    first_contact_of,
+)
 
 LOST: Final = frozenset({"dead", "departed"})
 """The ring's words for peers that two witnesses found dead; "unreachable" is one peer's impression."""
@@ -136,6 +146,22 @@ class RingReader(ABC):
             for peer, signed in machine.table.records.items()
             if peer not in unwell and peer != machine.me.peer and not signed.record.flags & LEAF
         ]
+
+    def callable_members(self) -> list[Contact]:
+        """The others who own keys, answer, and can be called without a relay."""
+        records = self.machine.table.records
+        return [one for one in self.owners_that_are_well() if not records[one.peer].record.flags & CLOSED]
+
+    def relays_of(self, peer: PeerKey) -> tuple[Contact, ...]:
+        """Through whom a closed peer is reached, as far as we know them; nothing of one that can be called."""
+        record = self.record_of(peer)
+        if record is None or not record.flags & CLOSED:
+            return ()
+        return tuple(
+            first_contact_of(signed.record, self.machine.rules.id_check)
+            for key, signed in sorted(self.machine.table.records.items())
+            if key[:RELAY_BYTES] in record.relays and not signed.record.flags & (LEAF | CLOSED)
+        )
 
     def is_known(self, address: Address) -> bool:
         known = self.machine.table.records.values()

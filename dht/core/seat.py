@@ -13,6 +13,8 @@ after a restart. `SeatKeeper` decides when that happens. It takes events and giv
     HostSeen          another seat     start over there    start over there   start over there
     PortFound         another seat     start over there    start over there   start over there
     StandingChanged   another seat     start over          start over         start over
+    RelaysKept        another seat     a new record, or    a new record, or   a new record, or
+                                       start over          start over         start over
     ClockJumped       -                start over          start over         start over
     (its time comes)                                       join or create     first slot, start over
     LeaveAsked        goodbye; from here on every event is ignored
@@ -73,6 +75,8 @@ class Seat:
     address: Address
     slot: int
     is_leaf: bool = False
+    relays: tuple[bytes, ...] = ()
+    """How the keys begin of those that pass on what others want of us: nobody can call us here."""
 
     @staticmethod
     def of(record: PeerRecord) -> "Seat":
@@ -109,6 +113,14 @@ class PortFound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RelaysKept:
+    """Nobody can call us, but so many relays keep a line of ours; when they have kept it for long, we are a member."""
+
+    relays: tuple[bytes, ...]
+    is_member: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClockJumped:
     """The others have taken us for dead meanwhile, or we would date our records wrongly."""
 
@@ -126,6 +138,7 @@ SeatEvent = (
     | HostSeen
     | PortFound
     | StandingChanged
+    | RelaysKept
     | ClockJumped
     | LeaveAsked
 )
@@ -166,11 +179,18 @@ class RetestReachability:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NameRelays:
+    """Our record says others, and nothing else is different."""
+
+    relays: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveRing:
     """Say goodbye to the neighbours."""
 
 
-SeatOrder = StartMachine | JoinRing | CreateRing | LeaveRing | WaitForSlot | RetestReachability
+SeatOrder = StartMachine | JoinRing | CreateRing | NameRelays | LeaveRing | WaitForSlot | RetestReachability
 
 
 class SeatKeeper:
@@ -203,6 +223,8 @@ class SeatKeeper:
         self._is_untested = is_tested_first
         self._first_slot = seat.slot
         self._taken: set[int] = set()  # slots of other peers behind our address
+        self._is_callable = True  # as far as a test has shown nothing else
+        self._is_kept = False  # by relays, for long enough
         self._failed = 0  # joins since the machine was started
         self._orders: list[SeatOrder] = []
 
@@ -224,9 +246,10 @@ class SeatKeeper:
                 self._found_port(event.port)
             case StandingChanged():
                 self._found_standing(event.standing)
+            case RelaysKept():
+                self._keep_relays(event)
             case ClockJumped():
-                if self.phase is not Phase.SEARCHING:  # else the machine has dated nothing yet
-                    self._start_over(Reason.CLOCK, self.seat)
+                self._clock_jumped()
             case LeaveAsked():
                 self.phase, self.due_at = Phase.LEFT, None
                 self._orders.append(LeaveRing())
@@ -305,9 +328,35 @@ class SeatKeeper:
     def _found_standing(self, standing: Reachability) -> None:
         """A leaf and a member differ in their positions."""
         self._is_untested = False
-        is_leaf = standing is Reachability.LEAF
+        self._is_callable = standing is not Reachability.LEAF
+        self._is_kept = self._is_kept and not self._is_callable
+        is_leaf = not self._is_callable and not self._is_kept
+        relays = () if self._is_callable else self.seat.relays
+        seat = replace(self.seat, is_leaf=is_leaf, relays=relays)
         if is_leaf != self.seat.is_leaf:
-            self._start_over(Reason.REACHABILITY, replace(self.seat, is_leaf=is_leaf))
+            self._start_over(Reason.REACHABILITY, seat)
+        elif seat != self.seat:
+            self._name_relays(seat)
+
+    def _clock_jumped(self) -> None:
+        if self.phase is not Phase.SEARCHING:  # else the machine has dated nothing yet
+            self._start_over(Reason.CLOCK, self.seat)
+
+    def _keep_relays(self, event: RelaysKept) -> None:
+        """Those of a peer that can be called are of no use; a last line of one that cannot is news of `is_member`."""
+        if self._is_callable or (event.is_member and not event.relays):
+            return
+        self._is_kept = event.is_member
+        seat = replace(self.seat, is_leaf=not event.is_member, relays=event.relays)
+        if seat.is_leaf != self.seat.is_leaf:
+            self._start_over(Reason.REACHABILITY, seat)
+        elif seat != self.seat:
+            self._name_relays(seat)
+
+    def _name_relays(self, seat: Seat) -> None:
+        """Nothing that our positions follow from is different."""
+        self.seat = seat
+        self._orders.append(NameRelays(relays=seat.relays))
 
     # --- what comes of them
 

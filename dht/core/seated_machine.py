@@ -19,11 +19,12 @@ from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken
 from dht.core.ids import IdCheck
 from dht.core.machine import RingMachine
 from dht.core.places import moved
-from dht.core.records import LEAF, Contact, Line, PeerRecord, first_contact_of
+from dht.core.records import CLOSED, LEAF, Contact, Line, PeerRecord, first_contact_of
 from dht.core.seat import (
     CreateRing,
     JoinRing,
     LeaveRing,
+    NameRelays,
     Restored,
     RetestReachability,
     Seat,
@@ -135,6 +136,8 @@ class SeatedMachine:
                     self.machine.create(now)
                     for contact in order.meet:
                         self.machine.merge(contact, now)
+                case NameRelays():
+                    self.machine.name_relays(order.relays, now)
                 case LeaveRing():
                     self.machine.leave(now)
                 case WaitForSlot() | RetestReachability():
@@ -149,7 +152,8 @@ class SeatedMachine:
             lines=(Line.at(seat.address),),
             slot=seat.slot,
             virtual_nodes=1 if seat.is_leaf else self._virtual_nodes,  # a leaf has none: weigh little
-            flags=LEAF if seat.is_leaf else 0,
+            flags=(LEAF if seat.is_leaf else 0) | (CLOSED if seat.relays else 0),
+            relays=seat.relays,
             trail=moved(last.own_record, seat.address.host, last.rules.places),
         )
         self.machine = self._build(record)

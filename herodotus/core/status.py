@@ -119,6 +119,21 @@ class ObservationStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RelayStatus:
+    """What this peer does for others that cannot be called: `kept` lines, `joined` pairs now, and since the start
+    `bytes` and what came of knocks. `relays` are those that keep a line of ours, and `is_member` says whether they make
+    us one; `knocks` counts by what came of them."""
+
+    kept: int = 0
+    joined: int = 0
+    bytes: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    relays: tuple[str, ...] = ()
+    is_member: bool = False
+    knocks: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallsStatus:
     """Calls between peers by TCP since the start. `dropped` counts refused callers and broken rules, by a word.
     `crowd` is the address that wants many more connections than one may have, if there is one now. `short_called` and
@@ -136,6 +151,7 @@ class CallsStatus:
     short_answered: int = 0
     crowd: str = ""
     dropped: dict[str, int] = field(default_factory=dict)
+    relaying: RelayStatus = RelayStatus()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

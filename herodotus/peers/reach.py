@@ -13,7 +13,6 @@ import anyio.abc
 
 from dht import Contact
 from dht.core.reader import Member
-from dht.core.records import stream_port
 from dht.endpoint import socket_address
 from dht.node_types import NodeStatistics
 from herodotus.core.reach import Reach
@@ -29,8 +28,8 @@ LOOK_S = 10.0
 NEWS_S = 0.05
 AT_ONCE = 4
 SHOWN_MAX = 64
-Knock = Callable[[str, int], Awaitable[None]]
-"""Opens a connection and closes it. Raises OSError."""
+Knock = Callable[[Member], Awaitable[None]]
+"""Opens a connection to the member and closes it. Raises OSError."""
 
 
 class ReachedRing(Protocol):
@@ -126,10 +125,9 @@ class ReachWatch:
 
     async def _knock_at(self, peer: bytes) -> None:
         member, why = self._members[peer], None
-        host, _ = socket_address(member.address.host, member.address.port)
         try:
             with anyio.fail_after(KNOCK_S):
-                await self._knock(host, stream_port(member.address, member.lines))
+                await self._knock(member)
         except TimeoutError:
             why = "no answer by TCP"
         except OSError as error:

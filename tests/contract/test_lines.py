@@ -34,7 +34,9 @@ async def tls() -> AsyncIterator[tuple[Line, Line]]:
         async def answer() -> None:
             arrival = await port.accept()
             assert arrival.host == "127.0.0.1"
-            found.append(await arrival.answer())
+            line = await arrival.answer()
+            assert line is not None
+            found.append(line)
 
         tasks.start_soon(answer)
         ours = await machine.dial("127.0.0.1", port.number)

@@ -112,7 +112,7 @@ def test_a_peer_that_answers_before_it_can_call_ends(monkeypatch: pytest.MonkeyP
         ring = self._membership.node
         async with (
             self._call_port.answering(ring, self._membership.port, Services.of(self._steward.services)),
-            self._call_port.calling(ring) as calls,
+            self._call_port.calling(ring, self._membership.port) as calls,
             self._exchange.opened(ring, calls, self._daily),
         ):
             yield

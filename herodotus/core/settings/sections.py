@@ -131,6 +131,18 @@ class CallsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RelaySettings:
+    """Peers behind closed routers, which others reach through members that can be called."""
+
+    mbit_per_s: float = number(0, 1_000, "Mbit/s").setting(
+        1.0, "what this peer passes on between others that cannot reach each other; 0 for nothing at all"
+    )
+    member_after_s: float = seconds(1, 86_400).setting(
+        1800.0, "a peer behind a closed router owns a share when its relays have kept its lines for so long"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverySettings:
     """How the peer finds the ring and becomes reachable."""
 
@@ -353,6 +365,7 @@ class Settings:
     http: HttpSettings = field(default_factory=HttpSettings)
     ring: RingSettings = field(default_factory=RingSettings)
     calls: CallsSettings = field(default_factory=CallsSettings)
+    relay: RelaySettings = field(default_factory=RelaySettings)
     discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
     crawl: CrawlSettings = field(default_factory=CrawlSettings)
     copies: CopiesSettings = field(default_factory=CopiesSettings)
@@ -398,6 +411,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
             "copies.audit_s": 10.0,
             "copies.cross_fetch_share": 0.0,
             "links.wait_s": 1.0,
+            "relay.member_after_s": 5.0,
             "discovery.lan": False,
             "discovery.kademlia": False,
             "discovery.port_mapping": False,

@@ -4,13 +4,14 @@ A member's key is in the table. A newcomer's may be missing still, and a peer th
 knows few keys. An unknown caller shows its signed record, which must name the address that it calls from.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Protocol
 
 from dht.core.ids import NetworkId, PeerKey
-from dht.core.records import Address, Line, SignedRecord, record_fault
+from dht.core.places import Standing
+from dht.core.records import Address, Contact, Line, SignedRecord, record_fault
 from dht.core.rules import RingRules
 from dht.endpoint import packed_address
 from dht.identity import Verifier
@@ -52,6 +53,27 @@ class RingTable(Protocol):
 class AskingRing(RingTable, Protocol):
     def lines_of(self, peer: PeerKey) -> tuple[Line, ...]:
         """Where it says that it can be called; nothing of a peer that the ring's table has not."""
+        ...
+
+    def relays_of(self, peer: PeerKey) -> tuple[Contact, ...]:
+        """Through whom a closed peer is reached; nothing of one that can be called."""
+        ...
+
+    @property
+    def is_closed(self) -> bool:
+        """Has a test shown that others cannot call us?"""
+        ...
+
+    def callable_members(self) -> list[Contact]:
+        """The others who own keys, answer, and can be called without a relay."""
+        ...
+
+    def standings(self) -> Mapping[PeerKey, Standing]:
+        """How each member counts today."""
+        ...
+
+    def keep_relays(self, relays: Sequence[PeerKey], *, is_member: bool) -> None:
+        """These keep a line of ours; `is_member`: for so long that we may own keys."""
         ...
 
     async def answers(self, address: Address) -> bool:

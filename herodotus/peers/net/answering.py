@@ -20,7 +20,7 @@ from herodotus.core.status import CallsStatus
 from herodotus.peers.calls import CALL_BYTES_MAX, PeerKey, RefusedError, Services
 from herodotus.peers.net.acquaintance import Acquaintance
 from herodotus.peers.net.connection import FrameConnection, closed_at_once
-from herodotus.peers.net.line import Arrival, LineBrokenError, Port, WrongProtocolError
+from herodotus.peers.net.line import Arrival, LineBrokenError, Port, WrongProtocolError, caller_address
 from herodotus.peers.net.wire import (
     NONCE_BYTES,
     CallHello,
@@ -146,8 +146,12 @@ class Answering:
 
     async def _serve(self, arrival: Arrival, visitor: Caller, host: str) -> None:
         with anyio.fail_after(HANDSHAKE_S):
-            connection = FrameConnection(await arrival.answer())
+            line = await arrival.answer()
+        if line is None:
+            return
+        connection = FrameConnection(line)
         try:
+            caller_address.set((host, arrival.port))
             with anyio.fail_after(HANDSHAKE_S):
                 peer = await self._meet(connection, visitor, host)
             while peer is not None and await self._answer_next(connection, visitor, peer):

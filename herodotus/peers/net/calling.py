@@ -15,9 +15,7 @@ import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht import Contact
-from dht.core.ids import PeerKey as MemberKey
-from dht.core.records import Address, Line, stream_port
-from dht.endpoint import socket_address
+from dht.core.records import Address
 from herodotus.core.status import CallsStatus
 from herodotus.peers.calls import (
     CALL_DEADLINE_S,
@@ -31,7 +29,9 @@ from herodotus.peers.calls import (
 from herodotus.peers.net.acquaintance import Acquaintance
 from herodotus.peers.net.answer_memory import AnswerRoom
 from herodotus.peers.net.connection import FrameConnection, closed_at_once
-from herodotus.peers.net.line import Dial, LineBrokenError, WrongProtocolError
+from herodotus.peers.net.line import Dial, Line, LineBrokenError, WrongProtocolError
+from herodotus.peers.net.lines_wire import KNOCK
+from herodotus.peers.net.ways import Ways, WaysParts, stream_address
 from herodotus.peers.net.wire import (
     FROM_CALLED,
     CallFrame,
@@ -63,18 +63,13 @@ Handler = TypeVar("Handler")
 class CallingParts:
     key: Ed25519PrivateKey = field(repr=False)
     network: bytes
-    dial: Dial
+    ways: WaysParts
     acquaintance: Acquaintance
     urgent: Collection[str] = ()
     """Services whose calls never wait behind others."""
-    lines_of: Callable[[MemberKey], tuple[Line, ...]] = lambda peer: ()
-    """Where the ring's table has it that a peer can be called."""
     on_proven: Callable[[bytes], None] = lambda key: None
     on_called: Callable[[bytes, str | None], None] = lambda peer, why: None
     """A call to this peer was answered, or was in vain, and why."""
-    answers: Callable[[Address], Awaitable[bool]] | None = None
-    """Does the ring's port there answer datagrams?  Where it does not, no stream is opened: the address may be a
-    stranger's word, and a connection costs its owner more than a datagram.  None: nobody knows, as in a test."""
 
 
 @dataclass(slots=True)
@@ -92,8 +87,6 @@ class _Place:
 
     peer: bytes
     address: Address
-    port: int
-    """For streams."""
 
 
 @dataclass(slots=True)
@@ -112,6 +105,7 @@ class TlsCalls:
         self._kept: OrderedDict[tuple[_Place, int], _Kept] = OrderedDict()  # the longest at rest first
         self._numbers = 0
         self._in_all = anyio.Semaphore(CONNECTIONS_MAX)
+        self.ways = Ways(parts.ways, self._ask_relay)
         self._to_peer: dict[_Place, _Slots] = {}
         self.room = AnswerRoom()
         self._calls = self._failed = self._bytes_in = self._bytes_out = self._busy = 0
@@ -152,6 +146,9 @@ class TlsCalls:
         self._note(to)
         return answer
 
+    async def _ask_relay(self, relay: Contact, service: str, body: bytes, deadline_s: float) -> bytes:
+        return await self.call(relay, service, body, deadline_s=deadline_s)
+
     def _note(self, to: Contact, why: str | None = None) -> None:
         if to.peer != self._own_key:
             self._parts.on_called(to.peer, why)
@@ -191,9 +188,11 @@ class TlsCalls:
 
     @asynccontextmanager
     async def _connection(self, to: Contact, question: CallQuestion) -> AsyncIterator["_Use"]:
-        place = _Place(to.peer, to.address, stream_port(to.address, self._parts.lines_of(to.peer)))
+        place = _Place(to.peer, to.address)
         is_urgent = question.service in self._parts.urgent
-        async with self._slot(place, is_urgent=is_urgent), self._in_all:
+        # A call that asks a relay to reach a peer is made within the call to that peer, which has its place already.
+        in_all = nullcontext() if question.service == KNOCK else self._in_all
+        async with self._slot(place, is_urgent=is_urgent), in_all:
             use = _Use(self, place)
             self._busy += 1
             try:
@@ -204,7 +203,11 @@ class TlsCalls:
 
     @asynccontextmanager
     async def _slot(self, place: _Place, *, is_urgent: bool) -> AsyncIterator[None]:
-        slots = self._to_peer.setdefault(place, _Slots())
+        slots = self._to_peer.get(place)
+        if slots is None:
+            slots = self._to_peer[place] = _Slots()
+            if self.ways.is_one_line(place.peer):
+                slots.patient = anyio.Semaphore(1)
         slots.users += 1
         try:
             async with nullcontext() if is_urgent else slots.patient, slots.all:
@@ -240,21 +243,39 @@ class TlsCalls:
 
     async def dial(self, place: _Place) -> FrameConnection:
         await self.make_room()
-        host, _ = socket_address(place.address.host, place.address.port)
         with anyio.fail_after(CONNECT_S), _call_errors():
-            answers = self._parts.answers
-            if answers is not None and not await answers(place.address):
-                raise PeerUnreachableError("it never answered a datagram")
-            try:
-                connection = FrameConnection(await self._parts.dial(host, place.port))
-            except OSError as error:
-                raise PeerUnreachableError(error.strerror or "no connection") from error
-            try:
-                await self._introduce(connection, place.peer)
-            except BaseException:
-                await connection.close()
-                raise
-            return connection
+            return await self._introduced(self.ways.line_to(place.peer, place.address), place.peer)
+
+    async def _introduced(self, dialling: Awaitable[Line], peer: bytes) -> FrameConnection:
+        try:
+            connection = FrameConnection(await dialling)
+        except OSError as error:
+            raise PeerUnreachableError(error.strerror or "no connection") from error
+        try:
+            await self._introduce(connection, peer)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    @asynccontextmanager
+    async def held(self, to: Contact, dial: Dial) -> AsyncIterator[FrameConnection]:
+        """A connection of its own, both ends introduced; closed at the end. Raises a CallError."""
+        at = stream_address(to, self._parts.ways.lines_of(to.peer))
+        try:
+            with anyio.fail_after(CONNECT_S), _call_errors():
+                connection = await self._introduced(dial(*at), to.peer)
+        except TimeoutError as error:
+            raise PeerUnreachableError("deadline") from error
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def reach(self, peer: PeerKey, address: Address) -> None:
+        """Opens a line to it, by whichever way, and closes it. Raises OSError, CallError and the line's errors."""
+        line = await self.ways.line_to(peer, address)
+        await line.close()
 
     async def _introduce(self, connection: FrameConnection, wanted: bytes) -> None:
         """Before anything is said the other end must have shown the key that we want, in our network."""

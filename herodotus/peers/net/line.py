@@ -5,10 +5,13 @@ over TCP (`tls_lines`); a simulation has lines of its own.
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from typing import Protocol
 
 from dht.node_types import OpenTransport
 from herodotus.core.errors import PeerFault, WorldFailure
+from herodotus.core.relays import Arrangement, Way
 
 
 class LineBrokenError(WorldFailure):
@@ -46,11 +49,47 @@ class Arrival(Protocol):
         """The address that the call comes from; None where the caller is gone already."""
         ...
 
-    async def answer(self) -> Line:
-        """Raises LineBrokenError or WrongProtocolError; nothing is open then."""
+    @property
+    def port(self) -> int:
+        """And the port; 0 where the caller is gone already."""
+        ...
+
+    async def answer(self) -> Line | None:
+        """None where it was no caller, but a connection that a part of ours expects. Raises LineBrokenError or
+        WrongProtocolError; nothing is open then."""
         ...
 
     async def turn_away(self) -> None: ...
+
+
+class Joint(Protocol):
+    """Two connections that become one."""
+
+    async def carry(self, admits: Callable[[int], Awaitable[None]], idle_s: float) -> None:
+        """Passes on what comes, both ways, until one end closes or nothing came for so long. Before each piece its size
+        is `admits`."""
+        ...
+
+
+class Arrangements(Protocol):
+    """Lines that both ends, or a third, help to come about (`arranged.py`)."""
+
+    async def call(self, arrangement: Arrangement) -> tuple[Line, Way]:
+        """As the caller. Runs until there is a line or it is cancelled. Raises OSError, LineBrokenError and
+        WrongProtocolError."""
+        ...
+
+    async def answer(self, arrangement: Arrangement) -> None:
+        """As the called peer: what comes about is accepted at the port. Raises OSError."""
+        ...
+
+    async def dial_from_port(self, host: str, port: int) -> Line:
+        """From our own port, so that the other end sees how our router shows it. Raises as `Dial` does."""
+        ...
+
+    def both(self, token: bytes) -> AbstractAsyncContextManager[Joint | None]:
+        """As the relay: the two connections that come with the token; None where they do not, in its time."""
+        ...
 
 
 class Port(Protocol):
@@ -62,12 +101,20 @@ class Port(Protocol):
     @property
     def datagrams(self) -> OpenTransport: ...
 
+    @property
+    def arrangements(self) -> Arrangements | None:
+        """For lines to peers that cannot be called; None in a world in which everybody can."""
+        ...
+
     async def accept(self) -> Arrival:
         """Callers that came earlier have waited. Raises OSError where one cannot be taken."""
         ...
 
     def close(self) -> None: ...
 
+
+caller_address: ContextVar[tuple[str, int]] = ContextVar("caller_address")
+"""Where the call comes from that a handler answers. Relays alone need it."""
 
 Dial = Callable[[str, int], Awaitable[Line]]
 """To a host and port. Raises OSError where nobody answers, LineBrokenError and WrongProtocolError."""

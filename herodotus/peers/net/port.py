@@ -4,25 +4,37 @@ In two steps, because the parts of a peer that answer calls also make them: insi
 inside `answering` they are called.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Protocol
 
+import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dht import Contact
+from dht.core.ids import PeerKey
+from dht.core.reader import Member
+from dht.core.records import stream_port
 from dht.core.rules import RingRules
+from dht.endpoint import socket_address
 from dht.identity import Verifier
 from herodotus.core.admission import AdmissionLimits
-from herodotus.core.settings.sections import CallsSettings
-from herodotus.core.status import CallsStatus
-from herodotus.peers.calls import Calls, Services
+from herodotus.core.relays import Candidate, Mapping
+from herodotus.core.settings.sections import CallsSettings, RelaySettings
+from herodotus.core.status import CallsStatus, RelayStatus
+from herodotus.peers.calls import CallError, Calls, Services
 from herodotus.peers.net.acquaintance import AskingRing, RingAcquaintance, RingTable
 from herodotus.peers.net.answering import Answering, AnsweringParts, open_answering
 from herodotus.peers.net.calling import CallingParts, TlsCalls, open_calling
-from herodotus.peers.net.line import Dial, Port
+from herodotus.peers.net.kept_lines import KeptLines, KeptLinesParts
+from herodotus.peers.net.line import Dial, LineBrokenError, Port, WrongProtocolError
+from herodotus.peers.net.relaying import Relay
 from herodotus.peers.net.short_calls import ShortAnswering, ShortFirst, ShortRing
+from herodotus.peers.net.ways import WaysParts
 
 
 class CallRing(AskingRing, Protocol):
@@ -35,11 +47,16 @@ class CallPortParts:
     key: Ed25519PrivateKey = field(repr=False)
     rules: RingRules
     settings: CallsSettings
+    relay: RelaySettings
+    relays_wanted: int
+    """That keep a line of ours, where we cannot be called."""
     is_one_machine: bool
     """All peers may share an address: a network that allows private ones."""
     wall_clock: Callable[[], float]
     chance: Random
     dial: Dial
+    knock: Callable[[str, int], Awaitable[None]]
+    """Opens a connection and closes it. Raises OSError."""
     urgent: Collection[str] = ()
     """Services whose calls never wait behind others, and that go by datagram where they fit one."""
     on_proven: Callable[[bytes], None] = lambda key: None
@@ -52,24 +69,32 @@ class CallPort:
     def __init__(self, parts: CallPortParts) -> None:
         self._parts = parts
         self._answering: Answering | None = None
+        self._relay: Relay | None = None
+        self._kept: KeptLines | None = None
         self._streams: TlsCalls
         self._short_answers: ShortAnswering | None = None
         self.calls: ShortFirst
         """Opened by `calling`."""
 
     @asynccontextmanager
-    async def calling(self, ring: CallRing) -> AsyncIterator[Calls]:
+    async def calling(self, ring: CallRing, port: Port) -> AsyncIterator[Calls]:
         parts = self._parts
+        ways = WaysParts(
+            dial=parts.dial,
+            lines_of=ring.lines_of,
+            relays_of=ring.relays_of,
+            answers=ring.answers,
+            arrangements=port.arrangements,
+            own_port=self._own_port,
+        )
         calling = CallingParts(
             key=parts.key,
             network=parts.rules.network,
-            dial=parts.dial,
+            ways=ways,
             acquaintance=self._acquaintance(ring),
             urgent=parts.urgent,
             on_called=parts.on_called,
             on_proven=parts.on_proven,
-            answers=ring.answers,
-            lines_of=ring.lines_of,
         )
         own_key = parts.key.public_key().public_bytes_raw()
         async with open_calling(calling) as self._streams:
@@ -78,7 +103,7 @@ class CallPort:
 
     @asynccontextmanager
     async def answering(self, ring: CallRing, port: Port, services: Services) -> AsyncIterator[None]:
-        """Takes over the port."""
+        """Takes over the port. Others that cannot be called are helped; where we cannot be called we are."""
         parts, settings = self._parts, self._parts.settings
         limits = AdmissionLimits(connections_max=settings.connections_max)
         if parts.is_one_machine:
@@ -93,8 +118,15 @@ class CallPort:
             entropy=parts.chance.randbytes,
             on_proven=parts.on_proven,
         )
-        self._streams.serve_own(services)
-        async with open_answering(answering, port) as self._answering:
+        relay = Relay(parts.relay, parts.chance.randbytes, lambda peer: stream_addresses(ring, peer))
+        all_services = Services.of(services, relay.services())
+        self._streams.serve_own(all_services)
+        async with (
+            relay.running(port.arrangements),
+            open_answering(replace(answering, services=all_services), port) as self._answering,
+            self._lines_kept(ring, port),
+        ):
+            self._relay = relay
             short = ShortAnswering(services, answering.acquaintance, self._answering.admission)
             self._short_answers = short
             ring.short_calls.serve(short.answer)
@@ -102,6 +134,45 @@ class CallPort:
                 yield
             finally:
                 ring.short_calls.serve(None)
+
+    @asynccontextmanager
+    async def _lines_kept(self, ring: AskingRing, port: Port) -> AsyncIterator[None]:
+        if port.arrangements is None:
+            yield
+            return
+        parts = self._parts
+        kept = KeptLinesParts(
+            number=port.number,
+            chance=parts.chance,
+            wanted=parts.relays_wanted,
+            full_after_s=parts.relay.member_after_s,
+            members=partial(candidates, ring),
+            lines_of=ring.lines_of,
+            is_closed=lambda: ring.is_closed,
+            on_changed=ring.keep_relays,
+        )
+        self._kept = KeptLines(kept, self._streams, port.arrangements)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._kept.run)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+
+    async def knock(self, member: Member) -> None:
+        """Does a connection to it come about? Raises OSError."""
+        at = member.address
+        if not self._streams.ways.is_closed(member.peer):
+            host, _ = socket_address(at.host, at.port)
+            await self._parts.knock(host, stream_port(at, member.lines))
+            return
+        try:
+            await self._streams.reach(member.peer, at)
+        except (CallError, LineBrokenError, WrongProtocolError) as error:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, str(error)) from error
+
+    def _own_port(self) -> tuple[int, Mapping]:
+        return (0, Mapping.OPEN) if self._kept is None else self._kept.own_port()
 
     def _acquaintance(self, ring: RingTable) -> RingAcquaintance:
         parts = self._parts
@@ -123,4 +194,30 @@ class CallPort:
             short_called=self.calls.answered,
             short_failed=self.calls.fell_back,
             short_answered=self._short_answers.answered + self._short_answers.refused,
+            relaying=self._relaying(),
         )
+
+    def _relaying(self) -> RelayStatus:
+        found = RelayStatus() if self._relay is None else self._relay.status()
+        if self._kept is None:
+            return found
+        keeper = self._kept.keeper
+        return replace(
+            found,
+            relays=tuple(relay.hex()[:16] for relay in keeper.relays),
+            is_member=keeper.is_member,
+            knocks=dict(self._kept.counts),
+        )
+
+
+def candidates(ring: AskingRing) -> Iterator[tuple[Candidate, Contact]]:
+    """Members that can be called, with the place and the area of each."""
+    standings = ring.standings()
+    for contact in ring.callable_members():
+        standing = standings.get(contact.peer)
+        if standing is not None:
+            yield Candidate(peer=contact.peer, place=standing.place, area=standing.area), contact
+
+
+def stream_addresses(ring: AskingRing, peer: bytes) -> tuple[tuple[str, int], ...]:
+    return tuple(socket_address(line.host, line.tcp) for line in ring.lines_of(PeerKey(peer)) if line.tcp)

@@ -2,20 +2,32 @@
 
 import socket
 import ssl
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from functools import cached_property
+from random import Random, SystemRandom
 from typing import Self
 
 import anyio
 import anyio.abc
-from anyio import TypedAttributeLookupError
-from anyio.abc import SocketAttribute, SocketListener, SocketStream
+from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.tls import TLSAttribute, TLSStream
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.udp import bind, every_family, open_udp
-from herodotus.peers.net.certificate import called_context, key_of
+from herodotus.core.relays import Arrangement, Way
+from herodotus.peers.net.arranged import (
+    MAGIC,
+    PREAMBLE_BYTES,
+    AwaitedTokens,
+    OwnPort,
+    TcpJoint,
+    both_ends,
+    read_exactly,
+    share_port,
+)
+from herodotus.peers.net.certificate import called_context, caller_context, key_of
 from herodotus.peers.net.line import LineBrokenError, WrongProtocolError
 from herodotus.peers.net.wire import ALPN
 
@@ -88,16 +100,64 @@ async def dial_tls(host: str, port: int, context: ssl.SSLContext) -> TlsLine:
 class TcpArrival:
     """Implements `Arrival`."""
 
-    def __init__(self, stream: SocketStream, context: ssl.SSLContext) -> None:
-        self._stream, self._context = stream, context
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, awaited: AwaitedTokens) -> None:
+        self._sock, self._context, self._awaited = sock, context, awaited
 
     @cached_property
+    def _remote(self) -> tuple[str, int] | None:
+        return remote_address(self._sock)
+
+    @property
     def host(self) -> str | None:
+        return self._remote[0] if self._remote else None
+
+    @property
+    def port(self) -> int:
+        return self._remote[1] if self._remote else 0
+
+    async def answer(self) -> TlsLine | None:
+        """The first byte tells a call from a connection that was arranged."""
         try:
-            host = str(self._stream.extra(SocketAttribute.remote_address)[0]).partition("%")[0]
-        except (OSError, TypedAttributeLookupError):
-            return None
-        return host.removeprefix("::ffff:") if "." in host else host
+            await anyio.wait_readable(self._sock)
+            is_arranged = self._sock.recv(1, socket.MSG_PEEK) == MAGIC[:1]
+            stream = await SocketStream.from_socket(self._sock)
+        except BaseException as error:
+            self._sock.close()
+            if isinstance(error, OSError | anyio.ClosedResourceError):
+                raise LineBrokenError(type(error).__name__) from error
+            raise
+        if not is_arranged:
+            return await TlsLine.opened(stream, self._context, is_called=True)
+        await self._hand_over(stream)
+        return None
+
+    async def _hand_over(self, stream: SocketStream) -> None:
+        try:
+            with line_errors():
+                preamble = await read_exactly(stream, PREAMBLE_BYTES)
+                take = self._awaited.taker(preamble)
+                if take is not None:
+                    await take(stream)
+                    return
+        except BaseException:
+            await anyio.aclose_forcefully(stream)
+            raise
+        await anyio.aclose_forcefully(stream)
+        raise LineBrokenError("no such token")
+
+    async def turn_away(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        self._sock.close()
+
+
+class ArrangedArrival:
+    """Implements `Arrival`, for a connection that came about by arrangement: its preamble is read."""
+
+    def __init__(self, stream: SocketStream, context: ssl.SSLContext) -> None:
+        self._stream, self._context = stream, context
+        remote = remote_address(stream.extra(SocketAttribute.raw_socket))
+        self.host: str | None = remote[0] if remote else None
+        self.port = remote[1] if remote else 0
 
     async def answer(self) -> TlsLine:
         return await TlsLine.opened(self._stream, self._context, is_called=True)
@@ -106,30 +166,85 @@ class TcpArrival:
         await anyio.aclose_forcefully(self._stream)
 
 
+def remote_address(sock: socket.socket) -> tuple[str, int] | None:
+    try:
+        host, port = sock.getpeername()[:2]
+    except OSError:
+        return None
+    host = str(host).partition("%")[0]
+    return (host.removeprefix("::ffff:") if "." in host else host), int(port)
+
+
 class TcpPort:
     """Implements `Port`."""
 
     datagrams = staticmethod(open_udp)
 
-    def __init__(self, number: int, listener: socket.socket, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, host: str, number: int, listener: socket.socket, context: ssl.SSLContext, chance: Random
+    ) -> None:
         self.number = number
         self._listener = listener
         self._context = context
-        self._listening: SocketListener | None = None
+        self._own = OwnPort(host, number, chance)
+        self._arranged: deque[ArrangedArrival] = deque()
+        self._waiting: anyio.CancelScope | None = None
+        self.arrangements = TcpArrangements(self._own, self._offer)
 
-    async def accept(self) -> TcpArrival:
-        if self._listening is None:
-            self._listening = await SocketListener.from_socket(self._listener)
-        return TcpArrival(await self._listening.accept(), self._context)
+    async def accept(self) -> TcpArrival | ArrangedArrival:
+        while not self._arranged:
+            with anyio.CancelScope() as self._waiting:
+                await anyio.wait_readable(self._listener)
+            self._waiting = None
+            try:
+                sock, _ = self._listener.accept()
+            except BlockingIOError:
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return TcpArrival(sock, self._context, self._own.awaited)
+        return self._arranged.popleft()
+
+    async def _offer(self, stream: SocketStream) -> None:
+        if len(self._arranged) >= BACKLOG:
+            await anyio.aclose_forcefully(stream)
+            return
+        self._arranged.append(ArrangedArrival(stream, self._context))
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     def close(self) -> None:
         self._listener.close()
 
 
+class TcpArrangements:
+    """Implements `Arrangements`."""
+
+    def __init__(self, own: OwnPort, offer: Callable[[SocketStream], Awaitable[None]]) -> None:
+        self._own, self._offer = own, offer
+        self._context = caller_context()
+
+    async def call(self, arrangement: Arrangement) -> tuple[TlsLine, Way]:
+        stream, way = await self._own.found(arrangement, is_caller=True)
+        return await TlsLine.opened(stream, self._context, is_called=False), way
+
+    async def answer(self, arrangement: Arrangement) -> None:
+        stream, _ = await self._own.found(arrangement, is_caller=False)
+        await self._offer(stream)
+
+    async def dial_from_port(self, host: str, port: int) -> TlsLine:
+        stream = await self._own.dialled((host, port))
+        return await TlsLine.opened(stream, self._context, is_called=False)
+
+    def both(self, token: bytes) -> AbstractAsyncContextManager[TcpJoint | None]:
+        return both_ends(self._own.awaited, token)
+
+
 def claim_tcp(host: str, port: int, key: Ed25519PrivateKey) -> TcpPort:
     """Raises OSError where the port is taken."""
     number, listener = claimed_port(host, port)
-    return TcpPort(number, listener, called_context(key))
+    share_port(listener)  # after it was bound: a second peer is still refused
+    return TcpPort(host, number, listener, called_context(key), SystemRandom())
 
 
 def claimed_port(host: str, port: int) -> tuple[int, socket.socket]:

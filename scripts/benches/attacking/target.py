@@ -17,6 +17,7 @@ from herodotus.operate.lab_ring import LabPeer
 from herodotus.peers.net.calling import CallingParts, TlsCalls, open_calling
 from herodotus.peers.net.certificate import caller_context
 from herodotus.peers.net.tls_line import dial_tls
+from herodotus.peers.net.ways import WaysParts
 from tests.herodotus.peers.net.peers import Known
 
 LOOPBACK = bytes(10) + b"\xff\xff\x7f\0\0\1"
@@ -62,7 +63,7 @@ class Victim:
         parts = CallingParts(
             key=key or self.key,
             network=self.network,
-            dial=partial(dial_tls, context=caller_context()),
+            ways=WaysParts(dial=partial(dial_tls, context=caller_context())),
             acquaintance=Known(record=b""),
         )
         async with open_calling(parts) as calls:

@@ -18,9 +18,11 @@ from dht.core.seat import (
     JoinRing,
     LeaveAsked,
     LeaveRing,
+    NameRelays,
     Phase,
     PortFound,
     Reason,
+    RelaysKept,
     Restored,
     RetestReachability,
     SearchEnded,
@@ -340,6 +342,32 @@ def test_a_peer_behind_a_closed_router_becomes_a_leaf_and_a_member_when_it_opens
     assert keeper.tell(LEAF, 1.0) == []
     assert keeper.tell(MEMBER, 2.0) == [start(Reason.REACHABILITY), join(ANNA)]
     assert keeper.tell(MEMBER, 3.0) == []
+
+
+def test_a_peer_whose_relays_have_kept_its_lines_is_a_member_though_nobody_can_call_it() -> None:
+    keeper = joining(ANNA)
+    keeper.tell(LEAF, 0.0)
+    assert keeper.tell(RelaysKept(relays=(b"relay  1",), is_member=False), 1.0) == [
+        NameRelays(relays=(b"relay  1",))
+    ]
+    kept = RelaysKept(relays=(b"relay  1", b"relay  2"), is_member=True)
+    closed = replace(SEAT, relays=kept.relays)
+    assert keeper.tell(kept, 2.0) == [start(Reason.REACHABILITY, closed), join(ANNA)]
+    assert keeper.tell(kept, 3.0) == []
+    assert keeper.tell(LEAF, 4.0) == [], "that nobody calls it is no news"
+    assert keeper.tell(RelaysKept(relays=(), is_member=True), 5.0) == [], "lost ones are replaced"
+    lost = RelaysKept(relays=(), is_member=False)
+    assert keeper.tell(lost, 6.0) == [start(Reason.REACHABILITY, replace(SEAT, is_leaf=True)), join(ANNA)]
+
+
+def test_relays_of_a_peer_that_can_be_called_are_of_no_use() -> None:
+    keeper = joining(ANNA)
+    kept = RelaysKept(relays=(b"relay  1",), is_member=True)
+    assert keeper.tell(kept, 0.0) == []
+    keeper.tell(LEAF, 1.0)
+    keeper.tell(kept, 2.0)
+    assert keeper.tell(MEMBER, 3.0) == [NameRelays(relays=())]
+    assert keeper.seat == SEAT
 
 
 @pytest.mark.parametrize(

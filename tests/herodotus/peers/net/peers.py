@@ -19,6 +19,7 @@ from herodotus.peers.net.answering import Answering, AnsweringParts, open_answer
 from herodotus.peers.net.calling import CallingParts, TlsCalls, open_calling
 from herodotus.peers.net.certificate import caller_context
 from herodotus.peers.net.tls_line import claim_tcp, dial_tls
+from herodotus.peers.net.ways import WaysParts
 from tests.dht.link_world import NETWORK, key_from
 
 LOOPBACK = bytes((127, 0, 0, 1))
@@ -97,11 +98,10 @@ async def caller(
     parts = CallingParts(
         key=key_from(name),
         network=network,
-        dial=partial(dial_tls, context=caller_context()),
+        ways=WaysParts(dial=partial(dial_tls, context=caller_context()), lines_of=lines_of),
         acquaintance=known or Known(),
         urgent=urgent,
         on_called=on_called,
-        lines_of=lines_of,
     )
     async with open_calling(parts) as calls:
         yield calls

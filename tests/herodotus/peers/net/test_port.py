@@ -18,7 +18,7 @@ from dht.errors import NoAnswerError
 from dht.identity import Verifier, peer_key, rotation_record, sign_record
 from dht.wire import encode_record
 from herodotus.core.admission import CallerStanding
-from herodotus.core.settings.sections import CallsSettings
+from herodotus.core.settings.sections import CallsSettings, RelaySettings
 from herodotus.machine import Machine
 from herodotus.peers.calls import Calls, PeerUnreachableError, RefusedError, Services
 from herodotus.peers.net.acquaintance import RingAcquaintance
@@ -54,16 +54,19 @@ async def calling_peer(name: str, places: PlaceRules = BY_PEER) -> AsyncIterator
         key=key_from(name),
         rules=RULES,
         settings=CallsSettings(),
+        relay=RelaySettings(),
+        relays_wanted=3,
         is_one_machine=True,
         wall_clock=lambda: EPOCH_S + anyio.current_time(),  # as the node's
         chance=Random(name),
         dial=Machine().dial,
+        knock=Machine().knock,
     )
     port = CallPort(parts)
     services = Services(calls={"name": say_name})
     async with (
         opened(name, Ways(port=claimed.number, places=places)) as peer,
-        port.calling(peer.node) as calls,
+        port.calling(peer.node, claimed) as calls,
         port.answering(peer.node, claimed, services),
     ):
         yield Caller(peer, calls, port)
