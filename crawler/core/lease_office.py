@@ -42,6 +42,8 @@ PLACES_OF_ONE_MAX = 128
 ON_TIME_MAX = 16
 """Promises beyond that are further away than a lease lives."""
 ROUNDING_S = 1e-6
+LATE_SHARE_MAX = 0.25
+"""Of the longest window, for a holder's slow line: 7.5 s at the public floor. Slower lines cannot be polite here."""
 OVERDUE_S = 105.0
 """So long a fetch may go on after its window: the longest that a fetcher waits for a connection, a head and a body. A
 window of an address that was not given back keeps its place for as long, because somebody may still be connected."""
@@ -60,6 +62,8 @@ class Book:
 
     lanes: int
     delay_s: float
+    spread_s: float = 0.0
+    """Besides, between windows of different holders."""
     is_address: bool = False
     windows: list[Window] = field(default_factory=list)
     overdue: dict[tuple[Holder, int], float] = field(default_factory=dict)
@@ -81,12 +85,18 @@ class Book:
     def holds(self, holder: Holder) -> Window | None:
         return next((window for window in self.windows if window.holder == holder), None)
 
-    def free_from(self, at: float) -> float:
+    def free_from(self, at: float, holder: Holder) -> float:
         """From when on a lane is free for good."""
-        ends = sorted([*(window.ends_at for window in self.windows), *self.overdue.values()])
+        ends = sorted([*(self.over_at(window, holder) for window in self.windows), *self.overdue.values()])
         if len(ends) < self.lanes:
             return max(at, self.rests_until)
         return max(at, self.rests_until, ends[-self.lanes] + self.delay_s)
+
+    def over_at(self, window: Window, next_holder: Holder) -> float:
+        """But for the delay. Requests of different holders come by ways of different length: one that left in time
+        may arrive later than one that left after it.
+        """
+        return window.ends_at + (self.spread_s if window.holder != next_holder else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +134,11 @@ class LeaseOffice:
         not_before: float = 0.0,
         lasts_s: float = 0.0,
         place: Holder = b"",
+        late_s: float = 0.0,
     ) -> Window | Wait:
         """A window of so many starts; of an address (`lasts_s`), one of that length, where `place` is who stands in
-        the queue. The caller has looked whether the subject is ours, and whether we are silent.
+        the queue. The caller has looked whether the subject is ours, and whether we are silent. `late_s`: what the
+        holder's line takes of the window; a host's is longer by that, so that slow lines have a use of it.
         """
         book = self._book(subject, now)
         if book is None:
@@ -141,12 +153,13 @@ class LeaseOffice:
         ahead = self._ahead(book, place)
         others = len({*book.queue, *(window.holder for window in book.windows)} - {holder})
         count = self._count(book, holder, wanted, others)
-        lasts_s = lasts_s or (count - 1) * self._step_s(book) + self._terms.slack_s
+        late_s = min(late_s, self._terms.window_s * LATE_SHARE_MAX)
+        lasts_s = lasts_s or (count - 1) * self._step_s(book) + self._terms.slack_s + late_s
         lasts_s = min(lasts_s, self._terms.window_s)
         # Each asker ahead is left one short window, though it may never come: a later asker waits a little longer and
         # takes nobody's turn. To count only those who did come would let the quickest caller win.
         turn_s = (self._terms.slack_s + self._quantum(book) * self._step_s(book)) * ahead / book.lanes
-        starts_at = max(not_before, book.free_from(now) + turn_s)
+        starts_at = max(not_before, book.free_from(now, holder) + turn_s)
         latest = now + self._terms.life_s - lasts_s
         promised = [window.starts_at for window in book.windows if window.starts_at > now]
         if book.is_address and starts_at > now and len(promised) >= book.lanes * (1 + book.on_time):
@@ -224,7 +237,7 @@ class LeaseOffice:
         held = book.holds(holder) if book is not None else None
         if book is None or held is None or held.number != number or ends_at > now + self._terms.life_s:
             return None
-        gap_s = book.delay_s
+        gap_s = book.delay_s + book.spread_s
         others = [window for window in book.windows if window is not held]
         # Stricter than `free_from` where a book has several lanes: no other window may touch this one at all. A
         # refusal costs the asker nothing, as its window stays.
@@ -285,6 +298,7 @@ class LeaseOffice:
             book = self._books[subject] = Book(
                 lanes=1 if is_host else policy.per_address_concurrency,
                 delay_s=policy.delay_floor_s if is_host else 0.0,
+                spread_s=self._terms.spread_s if is_host else 0.0,
                 is_address=not is_host,
             )
         return book
@@ -300,7 +314,7 @@ class LeaseOffice:
         for window in [one for one in book.windows if one.ends_at < now + (book.is_address and ROUNDING_S)]:
             book.windows.remove(window)
             self._lost += 1
-            book.rests_until = max(book.rests_until, window.ends_at + book.delay_s)
+            book.rests_until = max(book.rests_until, window.ends_at + book.spread_s + book.delay_s)
             who = window.holder
             if book.is_address:
                 # Less for a peer that never gives anything back: else a few of them kept an address for themselves.

@@ -295,6 +295,8 @@ LIFE_MIN_S, LIFE_MAX_S = 2.0, 60.0
 FLOORS_IN_A_LIFE = 30.0
 """A lease of a minute at the public floor of 2 s: some 25 fetches for one round trip."""
 STARTS_MAX = 1_024
+SPREAD_S = 0.25
+"""Ways round the world differ by some 150 ms each way, and a busy machine adds to that (design of the lines, 6)."""
 
 Holder = bytes
 """The holder of a window: a peer's key, and for addresses also the host on whose behalf."""
@@ -312,6 +314,8 @@ class LeaseTerms:
     """How long a new steward grants nothing: all leases of another are over, and a delay has passed."""
     slack_s: float
     """How late a start may be: what a call may take, and a busy loop."""
+    spread_s: float
+    """Between windows of different holders, besides the delay: the difference of their ways to the server."""
 
     @classmethod
     def of(cls, policy: PolitenessPolicy) -> Self:
@@ -324,6 +328,7 @@ class LeaseTerms:
             # The last lease of the steward before ends within a life; the host then rests as after any fetch.
             silent_s=life_s + measured_delay_max_s(policy),
             slack_s=life_s / 8 if life_s < 8.0 else 1.0,
+            spread_s=min(SPREAD_S, policy.delay_floor_s),
         )
         assert 0 < terms.slack_s < terms.window_s < terms.life_s <= terms.silent_s
         return terms
@@ -367,6 +372,9 @@ class HeldWindow:
     duration_s: float = 0.0
     retry_after_s: float | None = None
     next_start_at: float = 0.0
+    late_s: float = 0.0
+    """How long after its departure a request arrives, as far as this peer's line has to do with it. The window counts
+    arrivals, so nothing departs that would arrive after its end."""
 
     @classmethod
     def received(
@@ -397,7 +405,8 @@ class HeldWindow:
         return max(self.starts_at, self.next_start_at)
 
     def is_over(self, now: float) -> bool:
-        return not self.left or now > self.ends_at or self.opens_at() > self.ends_at
+        last_start_at = self.ends_at - self.late_s
+        return not self.left or now > last_start_at or self.opens_at() > last_start_at
 
     def is_idle(self, now: float, patience_s: float) -> bool:
         """It could have been used for so long, or it ended unused: nobody is to be connected under it."""

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from crawler.core import lease_office
 from crawler.core.lease_office import LeaseOffice
-from crawler.core.politeness import HeldWindow, LeaseTerms, OriginReport, PolitenessPolicy, Wait, Window
+from crawler.core.politeness import (
+    SPREAD_S,
+    HeldWindow,
+    LeaseTerms,
+    OriginReport,
+    PolitenessPolicy,
+    Wait,
+    Window,
+)
 
 PUBLIC = LeaseTerms.of(PolitenessPolicy(delay_floor_s=2.0))
 HOST, ADDRESS = "host:h.example", "address:192.0.2.1"
@@ -42,7 +50,7 @@ def test_windows_of_one_host_do_not_meet() -> None:
     first = granted(office.ask(A, HOST, 3, 0.0))
     second = granted(office.ask(B, HOST, 3, 0.0))
     assert (first.starts_at, first.count, first.spacing_s) == (0.0, 3, 2.0)
-    assert second.starts_at == first.ends_at + 2.0
+    assert second.starts_at == first.ends_at + SPREAD_S + 2.0
 
 
 def test_who_asks_again_gets_the_window_that_he_has() -> None:
@@ -67,7 +75,7 @@ def test_a_window_of_somebody_else_cannot_be_given_back() -> None:
     office.give_back(B, HOST, window.number, GOOD, 1.0)
     office.give_back(A, HOST, window.number + 1, GOOD, 1.0)
     office.give_back(A, "host:other.example", 1, GOOD, 1.0)
-    assert granted(office.ask(B, HOST, 1, 1.0)).starts_at == window.ends_at + 2.0
+    assert granted(office.ask(B, HOST, 1, 1.0)).starts_at == window.ends_at + SPREAD_S + 2.0
 
 
 def test_nothing_is_granted_that_would_outlive_a_lease() -> None:
@@ -156,7 +164,7 @@ def test_a_window_moves_only_where_there_is_room() -> None:
     moved = office.shift(B, HOST, second.number, 20.0, 30.0, 0.0)
     assert moved is not None
     assert (moved.starts_at, moved.ends_at) == (20.0, 30.0)
-    assert granted(office.ask(C, HOST, 1, 0.0)).starts_at == 32.0
+    assert granted(office.ask(C, HOST, 1, 0.0)).starts_at == 30.0 + SPREAD_S + 2.0
 
 
 def test_the_books_are_bounded_and_those_at_rest_go(monkeypatch: pytest.MonkeyPatch) -> None:

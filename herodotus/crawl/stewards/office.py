@@ -284,7 +284,7 @@ class StewardOffice:
 
     async def _grant_host(self, asker: PeerKey, ask: Ask, address: str, *, own: str) -> Answer:
         now = anyio.current_time()
-        found = self.books.ask(asker, ask.subject, ask.wanted, now)
+        found = self.books.ask(asker, ask.subject, ask.wanted, now, late_s=ask.lasts_ms / 1000)
         if isinstance(found, Wait):
             return _answer_of(found, now)
         mark = (asker, ask.subject, found.number)

@@ -48,6 +48,8 @@ class HostNote:
     rules: int = 0
     returned: int = -1
     wanted: int = WANTED_FIRST
+    round_trip_s: float = 0.0
+    """Of the last ask, with all that was queued in our line then."""
     waits_since: float | None = None
     is_out: bool = False
     """A fetch is under way."""
@@ -77,9 +79,17 @@ def soon(reason: str, in_s: float = ASK_AGAIN_S) -> Wait:
 
 class Windows:
     def __init__(
-        self, terms: LeaseTerms, ask_steward: AskSteward, return_to: ReturnTo, *, own_key: bytes
+        self,
+        terms: LeaseTerms,
+        ask_steward: AskSteward,
+        return_to: ReturnTo,
+        *,
+        own_key: bytes,
+        queue_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        """`queue_s`: how long bytes wait in our own line now."""
         self._terms = terms
+        self._queue_s = queue_s
         self._own_key = own_key
         self._ask_steward = ask_steward
         self._return_to = return_to
@@ -94,16 +104,30 @@ class Windows:
     async def get(self, host: str, purpose: str, address: str) -> HostNote | Wait | LeaseRefusal:
         """A note with a window that is not over and covers the address, held already or asked for now."""
         note = self._note(host)
+        if note.window is not None:
+            note.window.late_s = self._late_s(note)
         if note.window is not None and (note.address != address or note.window.is_over(anyio.current_time())):
             self.end(note)
         if note.window is None:
-            ask = Ask(subject=subject_of(host), wanted=note.wanted, purpose=purpose, address=address)
+            # The way of the answer and that of the last request are lost to us: the window is asked for so much longer.
+            late_s = 2 * self._late_s(note)
+            ask = Ask(
+                subject=subject_of(host),
+                wanted=note.wanted,
+                lasts_ms=to_ms(late_s),
+                purpose=purpose,
+                address=address,
+            )
             found = await self._ask(note, ask)
             if found is not None:
                 return found
         if note.window is None or note.window.is_over(anyio.current_time()):
             return soon("the window is over")
         return note
+
+    def _late_s(self, note: HostNote) -> float:
+        """What a request may take to arrive: an ask came and went in that time, or our line has filled since."""
+        return max(note.round_trip_s, self._queue_s())
 
     def start(self, note: HostNote) -> Wait | None:
         """None: a fetch starts now."""
@@ -198,6 +222,7 @@ class Windows:
     async def _ask(self, note: HostNote, ask: Ask) -> Wait | LeaseRefusal | None:
         """None: there is a window now."""
         answer, asked, got, steward = await self._ask_steward(ask)
+        note.round_trip_s = got - asked
         if isinstance(answer, Granted):
             if ask.address and ask.address not in answer.addresses:
                 return self._waits(note, soon("its steward says nothing of its address", WAIT_MAX_S))
@@ -223,6 +248,7 @@ class Windows:
                 asked=asked,
                 got=got,
             )
+            note.window.late_s = self._late_s(note)
             note.address, note.stay = ask.address or "", Stay()
             self._has_windows.set()
             return None
