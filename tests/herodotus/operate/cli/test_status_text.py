@@ -107,7 +107,8 @@ def test_sentences_come_first_and_what_is_wrong_is_marked() -> None:
 
 
 def test_who_does_not_say_it_in_sentences_is_shown_in_tables() -> None:
-    for said in (None, {}, [], "x", {"standing": 3, "doing": None}, {"standing": ""}):
+    odd: tuple[object, ...] = (None, {}, [], "x", {"standing": 3, "doing": None}, {"standing": ""})
+    for said in odd:
         assert sentence_lines({"said": said}) == []
     long = sentence_lines({"said": {"standing": "\x1b[2J" + "a" * 9_999}})
     assert (long[0].isprintable(), len(long[0]) <= 600) == (True, True)

@@ -6,6 +6,7 @@ All is real but the routers: ports on loopback, TLS, the calls' own frames. Who 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from dht import Contact
 from dht.core.handshake import raw_public_key
-from dht.core.ids import PeerKey
+from dht.core.ids import NetworkId, PeerKey
 from dht.core.places import Standing
 from dht.core.records import Address, Line, SignedRecord
 from dht.core.rules import RingRules
@@ -134,7 +135,7 @@ async def living(
     port = CallPort(
         CallPortParts(
             key=key_from(name),
-            rules=RingRules(network=NETWORK),
+            rules=RingRules(network=NetworkId(NETWORK)),
             settings=CallsSettings(),
             relay=relay or RelaySettings(member_after_s=1.0),
             relays_wanted=wanted,
@@ -177,8 +178,12 @@ async def town_of(
                 one = living(town, name, wanted=wanted, is_closed=True)
                 found[name] = await stack.enter_async_context(one)
             for name in closed:
-                await until(town, lambda name=name: len(town.relays.get(key_of(name), ())) == wanted)
+                await until(town, partial(has_relays, town, name, wanted))
             yield town, found
+
+
+def has_relays(town: Town, name: str, wanted: int) -> bool:
+    return len(town.relays.get(key_of(name), ())) == wanted
 
 
 async def until(town: Town, is_so: Callable[[], bool]) -> None:
@@ -251,7 +256,7 @@ async def test_a_silent_relay_is_passed_over_within_three_seconds(monkeypatch: p
             raise AssertionError
 
         services = deaf.call_port._answering._parts.services  # type: ignore[union-attr]  # it runs
-        monkeypatch.setitem(services.calls, KNOCK, never)  # type: ignore[arg-type]  # a dict as made
+        monkeypatch.setitem(services.calls, KNOCK, never)
         with anyio.fail_after(3):
             await caller.calls.call(town.contact(closed.key), "echo", b"hi")
 
@@ -272,7 +277,7 @@ async def test_a_relay_that_tells_of_a_line_and_knocks_nowhere_is_passed_over(
             return pack(Arranged(bytes(16), (), Way.CALL_BACK))
 
         services = liar.call_port._answering._parts.services  # type: ignore[union-attr]  # it runs
-        monkeypatch.setitem(services.calls, KNOCK, lies)  # type: ignore[arg-type]  # a dict as made
+        monkeypatch.setitem(services.calls, KNOCK, lies)
         with anyio.fail_after(3):
             await caller.calls.call(town.contact(closed.key), "echo", b"hi")
 
