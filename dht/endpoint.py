@@ -36,6 +36,10 @@ from dht.wire import MessageCodec, MessageRefused, decode_record, encode_fitted,
 
 WITNESSES_OF_OUR_ADDRESS: Final = 2
 SIGHTINGS_MAX: Final = 16
+FRESH_S: Final = 20.0
+"""What is answered at an address so soon still goes through its peer's router: some forget UDP after half a minute."""
+WayTo = Callable[[Contact, SocketAddress, float], tuple[SocketAddress, bool]]
+"""Where to send what is for this peer, and whether it was proven that it is there."""
 _CLASS_OF: Final[dict[type, str]] = {  # under which of `TransportLimits` a message counts
     **dict.fromkeys(m.REQUESTS, "other"),
     **dict.fromkeys(m.REPLIES, "reply"),
@@ -103,6 +107,8 @@ class SessionEndpoint:
         self._rates = {name: (rate, rate.times(limits.prefix_factor)) for name, rate in rates.items()}
         self._sightings: OrderedDict[SocketAddress, set[bytes]] = OrderedDict()
         self._own_address: dict[bool, SocketAddress] = {}  # of IPv6, and of IPv4
+        self.way_to: WayTo | None = None
+        """Asked about a peer that has not spoken lately; None: everybody can be reached."""
         self.events: list[TransportEvent] = []
         self.dropped: Counter[str] = Counter()
         self.datagrams_in = self.bytes_in = self.messages_in = self.messages_out = 0
@@ -147,8 +153,12 @@ class SessionEndpoint:
 
     def send(self, message: m.Message, to: Contact, now: float) -> bool:
         self.messages_out += 1
-        target = socket_address(to.address.host, to.address.port)
-        return self.link.send(encode_fitted(message), target, to.peer, now)
+        target, is_chosen = socket_address(to.address.host, to.address.port), False
+        if self.way_to is not None:
+            session = self.link.sessions.at(target)
+            if session is None or now - session.used_at > FRESH_S:
+                target, is_chosen = self.way_to(to, target, now)
+        return self.link.send(encode_fitted(message), target, to.peer, now, is_chosen=is_chosen)
 
     # --- handshakes and their news
 

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht.core.effects import Effect, JoinFailed, LookupDone, PositionTaken, Send
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
-from dht.core.messages import DialBackReply, DialBackRequest, Message, ShortAnswer, ShortCall
+from dht.core.messages import DialBackReply, DialBackRequest, Knock, Knocked, Message, ShortAnswer, ShortCall
 from dht.core.reachability import Reachability
 from dht.core.reader import RingReader, is_ideal, is_joined
 from dht.core.records import (
@@ -60,6 +60,7 @@ from dht.identity import KeyNotary, Verifier, peer_key
 from dht.machine_loop import MachineLoop
 from dht.meeting import Meeting
 from dht.node_types import NodePorts, NodeSettings, NodeStatistics, OpenTransport, Subscription
+from dht.relaying import KEEP_OPEN_S, Relaying
 from dht.short_calls import ShortCalls
 from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent
 from dht.udp import UdpTransport, open_udp
@@ -132,6 +133,10 @@ class RingNode(RingReader):
             entropy=ports.entropy,
             random=ports.random,
         )
+        self._relaying = Relaying(
+            self.endpoint.link, self, record=lambda: self.record, counts=self.endpoint.dropped
+        )
+        self.endpoint.way_to = self._relaying.way_to
         self.short_calls = ShortCalls(self._send, ports.random)
         """Small questions of the parts above the ring."""
         self._meeting = Meeting(peer_key(key), lambda: self._transport)
@@ -253,6 +258,15 @@ class RingNode(RingReader):
         named = tuple(relay[:RELAY_BYTES] for relay in relays[:RELAYS_MAX])
         self._loop.tell(RelaysKept(relays=named, is_member=is_member))
 
+    async def _keep_relays_open(self) -> None:
+        """Those that our record names reach us by datagram for as long as this runs."""
+        while True:
+            relays = self.relays_of(self.me.peer)
+            if relays:
+                self._relaying.keep_open(relays, anyio.current_time())
+                self._transport.settle()
+            await anyio.sleep(KEEP_OPEN_S)
+
     async def meet(self, address: Address) -> Contact | None:
         """The peer at this address; None if no peer of our network answers."""
         return await self._meeting.meet(address)
@@ -292,6 +306,10 @@ class RingNode(RingReader):
                     self._dial_back(message, sender)
                 case DialBackReply():
                     self._reach.answered(message, sender)
+                case Knock():
+                    self._relaying.knock(message, sender, transport_now)
+                case Knocked():
+                    self._relaying.knocked(message, sender, transport_now)
                 case ShortCall():
                     self.short_calls.arrived(message, sender)
                 case ShortAnswer():
@@ -372,7 +390,12 @@ class RingNode(RingReader):
         self._loop.start_clock()
         async with anyio.create_task_group() as tasks:
             self._tasks = self.short_calls.tasks = tasks
-            for work in (self._loop.keep_time, self._loop.watch_clock, self._test_reachability):
+            for work in (
+                self._keep_relays_open,
+                self._loop.keep_time,
+                self._loop.watch_clock,
+                self._test_reachability,
+            ):
                 tasks.start_soon(work)
             task_status.started()
 

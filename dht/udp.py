@@ -148,6 +148,11 @@ class UdpTransport:
             raise RequestFailedError(address_text(address), waiting.outcome)
         return waiting.outcome
 
+    def settle(self) -> None:
+        """The link was given something to send."""
+        if not self._is_closed:
+            self._settle(self._now())
+
     def statistics(self) -> TransportStatistics:
         return self.endpoint.statistics(waiting=len(self._send_queue))
 

@@ -58,6 +58,13 @@ class Dials:
     def at(self, address: Address) -> Dial | None:
         return self._by_address.get(address)
 
+    def expecting(self, public_key: bytes, host: str) -> Dial | None:
+        """One for this key at any port of the host: a router may show its peers at another one than they know."""
+        for dial in self._by_address.values():
+            if dial.expected == public_key and dial.address[0] == host and dial.session is None:
+                return dial
+        return None
+
     def add(self, dial: Dial) -> None:
         assert dial.address not in self._by_address
         self._by_address[dial.address] = dial

@@ -127,8 +127,16 @@ class SessionKeeper:
 
     # --- sending
 
-    def send(self, payload: bytes, address: Address, public_key: bytes | None, now: float) -> bool:
-        """Seals it if there is a session, otherwise dials. False: refused and counted (bounds)."""
+    def send(
+        self,
+        payload: bytes,
+        address: Address,
+        public_key: bytes | None,
+        now: float,
+        *,
+        is_chosen: bool = False,
+    ) -> bool:
+        """Seals it if there is a session, otherwise dials, as `dial` says. False: refused and counted (bounds)."""
         session = self.sessions.at(address)
         if (
             session is not None
@@ -141,10 +149,17 @@ class SessionKeeper:
                 return False
             self.outgoing.append((session.seal(payload), address))
             return True
-        return self._send_slowly(session, payload, address, public_key, now)
+        return self._send_slowly(session, payload, address, public_key, now, is_chosen=is_chosen)
 
     def _send_slowly(
-        self, session: Session | None, payload: bytes, address: Address, public_key: bytes | None, now: float
+        self,
+        session: Session | None,
+        payload: bytes,
+        address: Address,
+        public_key: bytes | None,
+        now: float,
+        *,
+        is_chosen: bool,
     ) -> bool:
         if len(payload) > PAYLOAD_BYTES_MAX:
             self.dropped["too_large"] += 1
@@ -154,7 +169,7 @@ class SessionKeeper:
             and now < session.expires_at
             and (public_key is None or session.public_key == public_key)
         )
-        dial = self.dial(address, public_key, now)
+        dial = self.dial(address, public_key, now, is_chosen=is_chosen)
         if session is not None and is_usable and (dial is None or not session.is_doubtful):
             self.outgoing.append((session.seal(payload), address))  # rekeying continues meanwhile
             return True
@@ -350,6 +365,11 @@ class SessionKeeper:
         # Both have dialled each other. The one with the smaller key stays the initiator and the other answers: of
         # two sessions each side might use another one.
         if dial is not None and dial.session is None and self.public_key < hello.public_key:
+            if (
+                dial.is_once and not dial.is_given_up
+            ):  # ours was lost, perhaps at a router that theirs has opened
+                dial.is_once = False
+                self._transmit(dial, now)
             self.dropped["yielded"] += 1
             return
         if not self.strangers.may_begin(address, now):
@@ -422,9 +442,10 @@ class SessionKeeper:
         session.record = parsed[1]
         self._open_session(session, None, now)
         self.outgoing.append((session.seal(b""), address))
-        dial = self._dials.at(address)
+        dial = self._dials.at(address) or self._dials.expecting(session.public_key, address[0])
         if dial is not None and dial.session is None and dial.expected in (None, session.public_key):
             self._dials.remove(dial)
+            self.unanswered.closed(dial.address)
             self.dropped["yielded"] += 1
             self.outgoing.extend((session.seal(payload), address) for payload in dial.waiting)
 

@@ -36,6 +36,8 @@ from dht.core.messages import (
     Digest,
     Find,
     GetState,
+    Knock,
+    Knocked,
     Message,
     Notify,
     NotMember,
@@ -269,6 +271,11 @@ class RingMachine:
         """Is everybody in our table, as far as news came?  Not where the ring is too large for that."""
         return self._gossip.level < 2
 
+    def record_heard(self, peer: PeerKey) -> PeerRecord | None:
+        """What others told us of a peer that has not proven itself yet."""
+        waiting = self._gossip.newcomers.waiting.get(peer)
+        return None if waiting is None else waiting.signed.record
+
     def silent_strangers(self) -> list[bytes]:
         """Hosts of peers that others told of in the last ten minutes and nobody reached: they do not count."""
         return self._gossip.newcomers.silent_hosts(self._now)
@@ -498,6 +505,8 @@ _HANDLERS: Final[dict[type, Callable[[RingMachine, Any, Contact, float], None]]]
     Want: lambda me, message, sender, _: me._gossip.rumours.answer(message, sender),
     # The shell serves this, with sockets; the core has none.
     DialBackRequest: lambda me, *_: me._host.counts.update({"dial-backs unserved": 1}),
+    Knock: lambda me, *_: me._host.counts.update({"knocks unserved": 1}),
+    Knocked: lambda me, *_: me._host.counts.update({"knocks unserved": 1}),
     ShortCall: lambda me, *_: me._host.counts.update({"short calls unserved": 1}),
 }
 assert set(_HANDLERS) == set(REQUESTS)

@@ -16,11 +16,13 @@ from msgspec import Meta, Struct
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.records import (
     U32,
+    Address,
     Contact,
     IndexField,
     MaybePeer,
     MaybeSignature,
     News,
+    PeerField,
     SignatureField,
     SignedRecord,
     U32Field,
@@ -211,6 +213,19 @@ ANSWERED, REFUSED, UNDER_WAY, BY_STREAM = 0, 1, 2, 3
 class ShortAnswer(Reply, frozen=True, kw_only=True, tag=29):
     outcome: Annotated[int, Meta(ge=ANSWERED, le=BY_STREAM)]
     body: Annotated[bytes, Meta(max_length=SHORT_BYTES_MAX)]
+
+
+class Knock(Request, frozen=True, kw_only=True, tag=42):
+    """Please tell this peer, which nobody can call and which speaks with you, that I want to speak to it."""
+
+    called: PeerField
+
+
+class Knocked(Request, frozen=True, kw_only=True, tag=43):
+    """This peer wants to speak to you, and I see it there."""
+
+    caller: PeerField
+    address: Address
 
 
 REQUESTS: Final = tuple(Request.__subclasses__())

@@ -154,7 +154,7 @@ class RingReader(ABC):
 
     def relays_of(self, peer: PeerKey) -> tuple[Contact, ...]:
         """Through whom a closed peer is reached, as far as we know them; nothing of one that can be called."""
-        record = self.record_of(peer)
+        record = self.record_of(peer) or self.machine.record_heard(peer)
         if record is None or not record.flags & CLOSED:
             return ()
         return tuple(

@@ -115,8 +115,10 @@ class SessionTable:
     def __init__(self, sessions_max: int = SESSIONS_MAX) -> None:
         self._by_id: dict[bytes, Session] = {}
         self._by_address: dict[Address, Session] = {}
+        self._by_key: dict[bytes, Session] = {}  # the youngest
         self.by_id = self._by_id.get
         self.at = self._by_address.get
+        self.of = self._by_key.get
         self._max = sessions_max
 
     def __len__(self) -> int:
@@ -133,6 +135,7 @@ class SessionTable:
         assert session.local_id not in self._by_id, "ids of sessions are drawn at random, 64 bits"
         self._by_id[session.local_id] = session
         self._by_address[session.address] = session
+        self._by_key[session.public_key] = session
         if len(self._by_id) <= self._max:
             return None
         # A scan only when the table is full, so that receiving need not keep an order.
@@ -144,6 +147,8 @@ class SessionTable:
         self._by_id.pop(session.local_id, None)
         if self._by_address.get(session.address) is session:
             del self._by_address[session.address]
+        if self._by_key.get(session.public_key) is session:
+            del self._by_key[session.public_key]
 
     def sweep(self, now: float) -> list[Session]:
         """Takes out what has expired."""

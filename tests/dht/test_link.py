@@ -520,3 +520,31 @@ def test_a_nonce_is_echoed_only_while_dial_backs_are_awaited_and_an_echo_never()
         link.receive(nonce, B, 1.0)
     assert len(link.outgoing) == 5
     assert link.dropped["flood"] == 96
+
+
+def test_what_waits_for_one_port_goes_to_another_of_the_same_host() -> None:
+    """A closed router shows its peer at other ports than its record says."""
+    world = pair(LinkWorld())
+    closed: Address = (B[0], 20_001)
+    world.links[closed] = world.links.pop(B)
+    world.received[closed], world.events[closed] = [], []
+    key = world.links[closed].public_key
+    assert world.links[A].send(b"waits", B, key, world.now)
+    world.settle(0.1)
+    world.links[closed].dial(A, world.links[A].public_key, world.now, is_chosen=True)
+    world.settle(2.0)
+    assert world.payloads(closed) == [b"waits"]
+
+
+def test_what_waits_for_one_host_does_not_go_to_another() -> None:
+    """Or a peer would prove that it is where it is not."""
+    world = pair(LinkWorld())
+    world.links[C] = world.links.pop(B)
+    world.received[C], world.events[C] = [], []
+    key = world.links[C].public_key
+    assert world.links[A].send(b"waits", B, key, world.now)
+    world.settle(0.1)
+    world.links[C].dial(A, world.links[A].public_key, world.now, is_chosen=True)
+    world.settle(20.0)
+    assert world.opened(A)
+    assert world.payloads(C) == []

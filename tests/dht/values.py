@@ -161,6 +161,8 @@ BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
     m.ShortCall: st.builds(
         m.ShortCall, id=ids, service=st.from_regex("[!-~]{1,32}", fullmatch=True), body=short_bodies
     ),
+    m.Knock: st.builds(m.Knock, id=ids, called=peers),
+    m.Knocked: st.builds(m.Knocked, id=ids, caller=peers, address=addresses),
     m.ShortAnswer: st.builds(
         m.ShortAnswer, id=ids, outcome=st.integers(m.ANSWERED, m.BY_STREAM), body=short_bodies
     ),

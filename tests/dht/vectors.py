@@ -74,6 +74,8 @@ def all_messages() -> list[m.Message]:
         m.Want(id=26, marks=(int.from_bytes(peer_key(ANNA)[:4], "big") << 32,)),
         m.ShortCall(id=27, service="leases.ask", body=b"\x93\x01\x90\x90"),
         m.ShortAnswer(id=28, outcome=m.ANSWERED, body=b"\x92\x01\x90"),
+        m.Knock(id=42, called=peer_key(CARL)),
+        m.Knocked(id=43, caller=peer_key(ANNA), address=SIX),
     ]
 
 
