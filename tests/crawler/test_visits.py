@@ -8,8 +8,10 @@ import anyio
 import pytest
 
 from crawler.core.capture import Capture
+from crawler.core.errors import AnotherTimeError
+from crawler.core.politeness import Lease, Wait
 from crawler.core.scope import CrawlScope
-from crawler.core.urls import origin_of
+from crawler.core.urls import Origin, origin_of
 from crawler.frontier import Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.ports import FetchRequest
@@ -144,3 +146,70 @@ async def test_hosts_that_a_run_left_are_found_by_the_next_one(world: World) -> 
     for _ in urls:
         await crawler.run()
     assert sorted(world.asked) == urls
+
+
+# --- when somebody else fetches for us
+
+
+@dataclass
+class Helped(Site):
+    """Looks again at whatever came, each time under another lease; what it is to keep for later, it does not bring."""
+
+    looks: int = 1
+    later: int = 0
+
+    async def fetch(self, request: FetchRequest) -> Capture:
+        found = await super().fetch(request)
+        if self.later:
+            self.later -= 1
+            raise AnotherTimeError(request.url, "its helper brought nothing")
+        for _ in range(self.looks):
+            assert request.again is not None
+            again = await request.again(found)
+            if again is None:
+                raise AnotherTimeError(request.url, "there is no lease")
+            found = await super().fetch(again)
+        return found
+
+
+async def test_a_second_look_has_a_lease_of_its_own_and_is_one_visit(world: World) -> None:
+    world.site = Helped(a_page, looks=2)
+    crawler = world.crawler()
+    crawler.seed([URL])
+    await crawler.run()
+    assert world.asked == [URL] * 3
+    assert (world.permits.granted, world.permits.out) == (4, 0)  # the last one finds nothing more to fetch
+    assert [report.status for report in world.permits.reports] == [200] * 3
+    assert (crawler.counts.fetched, crawler.counts.stored) == (1, 1)
+    assert world.site.asked[1].place is None  # the first one's bytes have it
+
+
+async def test_a_second_look_for_which_there_is_no_lease_leaves_the_url_due(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawler.worker.AGAIN_PATIENCE_S", 0.001)
+    world.site = Helped(a_page)
+    crawler = world.crawler(settings=WorkerSettings(connections=1))
+    lease = world.permits.lease
+    refusals = [False, True]
+
+    async def seldom(origin: Origin, address: str) -> Lease | Wait:
+        if refusals and refusals.pop(0):
+            return Wait(until=anyio.current_time() + 0.01, reason="resting")
+        return await lease(origin, address)
+
+    monkeypatch.setattr(world.permits, "lease", seldom)
+    crawler.seed([URL])
+    await crawler.run()
+    assert world.asked == [URL, URL, URL]
+    assert (world.permits.out, crawler.counts.fetched, crawler.counts.failed) == (0, 1, 0)
+
+
+async def test_what_nobody_brought_is_due_as_before_and_says_nothing_of_its_host(world: World) -> None:
+    world.site = Helped(a_page, looks=0, later=2)
+    crawler = world.crawler()
+    crawler.seed([URL])
+    await crawler.run()
+    assert world.asked == [URL] * 3
+    assert [report.status for report in world.permits.reports] == [200]  # unused leases report nothing
+    assert (crawler.counts.fetched, crawler.counts.failed, world.permits.out) == (1, 0, 0)

@@ -200,6 +200,6 @@ def test_helpers_without_trust_are_remembered_when_keys_are_made_up() -> None:
     for _ in range(3):
         book.judge(HELPER, Verdict.OTHER, NOW)
     for number in range(2 * HELPERS_MAX):
-        book.lose(number.to_bytes(32, "big"), NOW)
+        book.brought(number.to_bytes(32, "big"), NOW)
     assert book.is_barred(HELPER, NOW)
     assert len(book.keep().helpers) == HELPERS_MAX
