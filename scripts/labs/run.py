@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from scripts.labs.helpers import ONCE, helpers
 from scripts.labs.homes import homes
 from scripts.labs.internet import CannotMake
 from scripts.labs.kinds import KINDS, kinds
@@ -21,6 +22,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
         "kinds": Scenario(play=kinds, limit_s=900),
         "homes": Scenario(play=homes, limit_s=600),
+        "helpers": Scenario(play=helpers, limit_s=1_500, delay_floor_s=1.0, settings=ONCE),
     }
 )
 

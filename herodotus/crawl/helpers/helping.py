@@ -28,7 +28,8 @@ from crawler.ports import Fetcher, FetchRequest
 from crawler.worker import wanted_types
 from dht import Contact
 from dht.core.ids import Key
-from dht.core.records import LEAF, SignedRecord
+from dht.core.ids import PeerKey as MemberKey
+from dht.core.records import CLOSED, LEAF, PeerRecord, SignedRecord
 from herodotus.core.errors import MalformedError
 from herodotus.core.signatures import is_signed_window
 from herodotus.core.status import HelpingStatus
@@ -80,6 +81,7 @@ class HelperRing(Protocol):
 
     @property
     def record(self) -> SignedRecord | None: ...
+    def record_of(self, peer: MemberKey) -> PeerRecord | None: ...
     def owners_that_are_well(self) -> list[Contact]: ...
     def holders_by_place(self, key: Key, copies: int) -> tuple[Contact, ...]: ...
 
@@ -184,7 +186,9 @@ class Helping:
             for one in ring.owners_that_are_well()
             if one.peer not in self._asked and self._avoided.get(one.peer, now) <= now
         ]
-        return self._parts.chance.choice(able) if able else None
+        # Each question to an owner whose line is closed, too, goes through a third peer.
+        open_ones = [one for one in able if not _is_closed(ring, one.peer)]
+        return self._parts.chance.choice(open_ones or able) if able else None
 
     def avoid(self, owner: PeerKey, for_s: float) -> None:
         self._avoided[owner] = anyio.current_time() + min(max(for_s, AGAIN_LEAST_S), AGAIN_MAX_S)
@@ -408,6 +412,11 @@ def is_helper(ring: HelperRing) -> bool:
     """It has no share of its own, and knows peers that have one."""
     record = ring.record
     return record is not None and bool(record.record.flags & LEAF) and bool(ring.owners_that_are_well())
+
+
+def _is_closed(ring: HelperRing, peer: MemberKey) -> bool:
+    record = ring.record_of(peer)
+    return record is not None and bool(record.flags & CLOSED)
 
 
 def _size(result: Result) -> int:
