@@ -26,7 +26,7 @@ def homes(lab: Laboratory, _asked: Asked) -> Rows:
     began = time.monotonic()
     ada.start("network", "create", "our-library", "--public", "--contact", _CONTACT)
     lab.must("ada's peer answers", lambda: ada.status() is not None, WAIT_S)
-    ada.command("seed", "add", front)
+    ada.command("crawl", front, "--quiet")
     line = _invitation(lab, ada)
     invited = time.monotonic()
     lab.must("ada's archive has the page", lambda: _has(ada, front), WAIT_S)
