@@ -32,6 +32,8 @@ class Case:
     """It takes keys for its own."""
     is_called: bool
     """Calls of other peers came in, and no member says that none does."""
+    is_alone: bool = False
+    """No other peer is in its table, though there are some."""
 
 
 def claim_of(sentence: str) -> Claim:
@@ -51,6 +53,8 @@ def claim_of(sentence: str) -> Claim:
 
 def untruth(claim: Claim, case: Case) -> str:
     """Why the claim is not true; empty where it is."""
+    if case.is_alone and claim.standing != "alone":
+        return f"it is alone, and says {claim.standing!r}"
     is_open = case.by_udp and case.by_tcp
     arrives = {"UDP": case.by_udp, "TCP": case.by_tcp}
     match claim.standing:
@@ -63,6 +67,8 @@ def untruth(claim: Claim, case: Case) -> str:
             return f"by UDP {_got(case.by_udp)}, by TCP {_got(case.by_tcp)}"
         case "leaf" | "helper" if is_open:
             return "strangers get through by UDP and TCP"
+        case "alone" if case.is_alone:
+            return ""
         case "unknown" | "alone":
             return f"it says {claim.standing!r} in a ring"
     is_member = claim.standing in ("member", "trust", "closed")

@@ -9,11 +9,12 @@ import signal
 from collections import Counter
 
 from herodotus.operate import lab_web
-from scripts.labs.laboratory import SHORTER, SUFFIX, Asked, Laboratory, Rows
+from scripts.labs.laboratory import SHORTER, SUFFIX, Asked, Laboratory, LabRing, Rows, public_charter
 from scripts.labs.routers import Behaviour
 from scripts.labs.volunteers import Facts, Volunteer
 
 PUBLIC = 4
+DELAY_S = 1.0
 ONCE = {**SHORTER, "copies.cross_fetch_share": 0.0}
 """Each page is then asked for once a day, apart from what helpers bring."""
 STANDING_S, BUSY_S, CRAWLED_S = 120.0, 300.0, 600.0
@@ -25,9 +26,10 @@ def helpers(lab: Laboratory, _asked: Asked) -> Rows:
     """A peer that nobody can call fetches for four public ones, and is killed with work in hand."""
     router = lab.internet.router("r-helper", Behaviour(is_symmetric=True))
     pages = lab.serve(hosts=6, pages_max=40)
-    public = lab.begin(PUBLIC)
-    helper = lab.volunteer("helper", router.host("helper"))
-    lab.start(helper)
+    ring = LabRing(lab, public_charter("helpers", delay_floor_s=DELAY_S))
+    public = ring.begin(PUBLIC)
+    helper = ring.volunteer("helper", router.host("helper"))
+    ring.start(helper)
     lab.must("the helper knows that it is one", lambda: _helping(helper.status()), STANDING_S)
     public[0].command("seed", "add", *pages)
     lab.must("owners have work for it", lambda: _fetched(helper) >= 5, BUSY_S)
@@ -56,8 +58,7 @@ def _judge(lab: Laboratory, public: list[Volunteer], own: set[str], outside: tup
     by_helper = sum(one["client"] in outside for one in pages)
     lab.note("some by the helper", by_helper > 0, f"{by_helper}; {len(own)} public peers fetched the rest")
     gap_s, where = _least_gap(asked)
-    floor_s = lab.charter.delay_floor_s
-    lab.note("a delay between any two requests", gap_s >= floor_s - ROUNDING_S, f"{gap_s:.2f} s at {where}")
+    lab.note("a delay between any two requests", gap_s >= DELAY_S - ROUNDING_S, f"{gap_s:.2f} s at {where}")
 
 
 def _least_gap(asked: list[Facts]) -> tuple[float, str]:

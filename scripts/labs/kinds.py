@@ -10,7 +10,7 @@ from types import MappingProxyType
 from herodotus.core.settings.fields import HostPort
 from scripts.labs.claims import Case, Claim, claim_of, sentence_of, untruth
 from scripts.labs.internet import Host, Internet
-from scripts.labs.laboratory import Asked, Laboratory, Rows
+from scripts.labs.laboratory import Asked, Laboratory, LabRing, Rows, public_charter
 from scripts.labs.routers import CARRIER_LAN, RING_PORT, Behaviour
 from scripts.labs.stranger import Reached, knock
 from scripts.labs.volunteers import Facts
@@ -138,36 +138,37 @@ def kinds(lab: Laboratory, asked: Asked) -> Rows:
     made = {name: KINDS[name](lab.internet, name) for name in names}
     strangers = [lab.internet.customer(f"stranger{n}", v6=True).name for n in range(2)]
     pages = lab.serve(hosts=6, pages_max=20)
-    public = lab.begin(v6=not asked.is_short)
+    ring = LabRing(lab, public_charter("kinds"))
+    public = ring.begin(v6=not asked.is_short)
     for name, one in made.items():
-        lab.start(lab.volunteer(name, one.host))
+        ring.start(ring.volunteer(name, one.host))
     lab.say(f"{len(made)} peers started, each on a line of its kind")
     if not asked.is_short:
         public[0].command("seed", "add", *pages)
-    rows = _settled_rows(lab, made, strangers)
+    rows = _settled_rows(ring, made, strangers)
     if not asked.is_short:
-        crawled = lab.until(lambda: _is_crawled(lab), CRAWLED_S)
+        crawled = lab.until(lambda: _is_crawled(ring), CRAWLED_S)
         lab.say("the web is crawled" if crawled else f"the web is not crawled within {CRAWLED_S:g} s")
-        rows = _rows(lab, made, strangers[1], {row.kind: row.true_after_s for row in rows})
+        rows = _rows(ring, made, strangers[1], {row.kind: row.true_after_s for row in rows})
     for row in rows:
         lab.note(f"{row.kind}: what it says is the case", not row.why_not, row.why_not or row.sentence)
     return [row.shown() for row in rows]
 
 
-def _is_crawled(lab: Laboratory) -> bool:
+def _is_crawled(ring: LabRing) -> bool:
     """Nobody has anything left to fetch; those that own nothing have nothing to do."""
-    found = lab.statuses()
-    return len(found) == len(lab.volunteers) and all(
+    found = ring.statuses()
+    return len(found) == len(ring.volunteers) and all(
         facts["crawl"]["state"] == "done for today" or not facts["ring"]["arcs"] for facts in found.values()
     )
 
 
-def _settled_rows(lab: Laboratory, made: Mapping[str, Made], strangers: Sequence[str]) -> list[Row]:
+def _settled_rows(ring: LabRing, made: Mapping[str, Made], strangers: Sequence[str]) -> list[Row]:
     """As they are when all have been true for a while, or when there is no more time."""
     began, true_since = time.monotonic(), dict[str, float]()
     while True:
         now = time.monotonic()
-        rows = _rows(lab, made, strangers[0], {})
+        rows = _rows(ring, made, strangers[0], {})
         for row in rows:
             if row.why_not:
                 true_since.pop(row.kind, None)
@@ -175,20 +176,20 @@ def _settled_rows(lab: Laboratory, made: Mapping[str, Made], strangers: Sequence
                 true_since.setdefault(row.kind, now)
         is_steady = len(true_since) == len(made) and now - max(true_since.values()) >= STEADY_S
         if is_steady or now - began > SETTLED_S:
-            lab.say(f"{len(true_since)} of {len(made)} say the truth")
+            ring.lab.say(f"{len(true_since)} of {len(made)} say the truth")
             after = {kind: since - began for kind, since in true_since.items()}
-            return _rows(lab, made, strangers[0], after)
-        lab.linger(STEADY_S / 2)
+            return _rows(ring, made, strangers[0], after)
+        ring.lab.linger(STEADY_S / 2)
 
 
-def _rows(lab: Laboratory, made: Mapping[str, Made], stranger: str, after: Mapping[str, float]) -> list[Row]:
-    found = lab.statuses()
+def _rows(ring: LabRing, made: Mapping[str, Made], stranger: str, after: Mapping[str, float]) -> list[Row]:
+    found = ring.statuses()
     uncallable = {one["peer"] for facts in found.values() for one in facts["ring"].get("uncallable", ())}
     with ThreadPoolExecutor(_PROBES_AT_ONCE) as tasks:
         return list(
             tasks.map(
                 lambda name: _row(
-                    lab, name, made[name], found.get(name), stranger, uncallable, after.get(name, 0.0)
+                    ring, name, made[name], found.get(name), stranger, uncallable, after.get(name, 0.0)
                 ),
                 made,
             )
@@ -196,7 +197,7 @@ def _rows(lab: Laboratory, made: Mapping[str, Made], stranger: str, after: Mappi
 
 
 def _row(
-    lab: Laboratory,
+    ring: LabRing,
     name: str,
     made: Made,
     facts: Facts | None,
@@ -210,13 +211,14 @@ def _row(
             kind=name, claim=Claim(standing="unknown"), sentence="", case=silent, why_not="it does not answer",
             fetched=0, held=0,
         )  # fmt: skip
-    key, claim = lab.keys[name], claim_of(sentence_of(facts))
-    reached = _reached(lab, stranger, made, facts, key)
+    key, claim = ring.keys[name], claim_of(sentence_of(facts))
+    reached = _reached(ring, stranger, made, facts, key)
     case = Case(
         by_udp=reached.by_udp,
         by_tcp=reached.by_tcp,
         is_owner=bool(facts["ring"]["arcs"]),
         is_called=facts["calls"]["answered"] > 0 and key.hex()[:16] not in uncallable,
+        is_alone=facts["ring"]["members"] <= 1,
     )
     return Row(
         kind=name,
@@ -230,10 +232,10 @@ def _row(
     )
 
 
-def _reached(lab: Laboratory, stranger: str, made: Made, facts: Facts, key: bytes) -> Reached:
+def _reached(ring: LabRing, stranger: str, made: Made, facts: Facts, key: bytes) -> Reached:
     """By any of the addresses that it names, or that its line has."""
     doors = {(host, RING_PORT, RING_PORT) for host in made.outside} | set(_named(facts))
-    network = lab.charter.network_id()[:8]
+    network = ring.charter.network_id()[:8]
     found = [knock(stranger, *door, network, key) for door in sorted(doors)]
     return Reached(by_udp=any(one.by_udp for one in found), by_tcp=any(one.by_tcp for one in found))
 

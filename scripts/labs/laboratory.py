@@ -13,9 +13,11 @@ from pathlib import Path
 from types import FrameType, MappingProxyType
 
 from herodotus.core.charter import PUBLIC_CHARTER, Charter, founded_on
+from herodotus.core.settings.fields import HostPort
 from herodotus.operate import lab_web
 from scripts.demos.frame import lines_of
 from scripts.labs.internet import Host, Internet
+from scripts.labs.routers import RING_PORT
 from scripts.labs.volunteers import Facts, Volunteer, end_all
 from scripts.sweeps.judging import Verdict
 
@@ -49,12 +51,11 @@ class Asked:
 class Laboratory:
     """Of one scenario; `opened` ends all that it started."""
 
-    def __init__(self, name: str, charter: Charter, settings: Mapping[str, object] = SHORTER) -> None:
-        self.name, self.charter, self.settings = name, charter, settings
+    def __init__(self, name: str, settings: Mapping[str, object] = SHORTER) -> None:
+        self.name, self.settings = name, settings
         self.folder = Path(tempfile.mkdtemp(prefix=f"herodotus-lab-{name}-"))
         self.internet = Internet()
         self.volunteers: dict[str, Volunteer] = {}
-        self.keys: dict[str, bytes] = {}
         self.verdicts: list[Verdict] = []
         self.began = time.monotonic()
         self._web: subprocess.Popen[bytes] | None = None
@@ -83,46 +84,6 @@ class Laboratory:
 
     def note(self, name: str, is_ok: bool, detail: str) -> None:
         self.verdicts.append(Verdict(name=name, is_ok=is_ok, detail=detail))
-
-    # -- peers
-
-    def volunteer(
-        self, name: str, host: Host, chosen: Mapping[str, object] = MappingProxyType({})
-    ) -> Volunteer:
-        """With a home, not running yet."""
-        one = self.volunteers[name] = Volunteer(name, host, self.folder / name)
-        self.keys[name] = one.settle(self.charter, {**self.settings, **chosen})
-        return one
-
-    def begin(self, count: int = 5, *, v6: bool = False) -> list[Volunteer]:
-        """A ring of public peers, each in a network of its own, that see each other."""
-        made = [self.volunteer(f"pub{n}", self.internet.customer(f"pub{n}", v6=v6)) for n in range(count)]
-        for one in made:
-            self.start(one)
-        self.must(
-            f"{count} public peers are one ring",
-            lambda: all(
-                facts is not None and facts["ring"]["members"] == count and facts["ring"]["ideal"]
-                for facts in (one.status() for one in made)
-            ),
-            120.0,
-        )
-        return made
-
-    def start(self, one: Volunteer) -> None:
-        """It joins through the first public peers."""
-        doors = [
-            f"[{address}]:4484" if ":" in address else f"{address}:4484"
-            for other in self.volunteers.values()
-            if other is not one and other.process is not None and other.name.startswith("pub")
-            for address in other.host.addresses
-        ]
-        one.start("run", *(word for door in doors[:6] for word in ("--join", door)))
-
-    def statuses(self) -> dict[str, Facts]:
-        """Of those that answer."""
-        found = ((name, one.status()) for name, one in self.volunteers.items() if one.process is not None)
-        return {name: facts for name, facts in found if facts is not None}
 
     # -- the web
 
@@ -164,13 +125,67 @@ class Laboratory:
 
     def must(self, words: str, fact: Callable[[], bool], within_s: float) -> None:
         if not self.until(fact, within_s):
-            said = {name: facts["ring"]["members"] for name, facts in self.statuses().items()}
+            said = {name: facts["ring"]["members"] for name, facts in statuses(self.volunteers).items()}
             raise LabFailed(f"not within {within_s:g} s: {words} (members: {said})")
         self.say(words)
 
     def judge_logs(self) -> None:
         complaints = [line for one in self.volunteers.values() for line in one.complaints()]
         self.note("no mistake of ours in a log", not complaints, "; ".join(complaints[:5]) or "none")
+
+
+def statuses(volunteers: Mapping[str, Volunteer]) -> dict[str, Facts]:
+    """Of those that answer."""
+    found = ((name, one.status()) for name, one in volunteers.items() if one.process is not None)
+    return {name: facts for name, facts in found if facts is not None}
+
+
+class LabRing:
+    """The peers of one network; a laboratory may have two side by side, so that the same load is on both."""
+
+    def __init__(self, lab: Laboratory, charter: Charter) -> None:
+        self.lab, self.charter = lab, charter
+        self.volunteers: dict[str, Volunteer] = {}
+        self.keys: dict[str, bytes] = {}
+        self._doors: list[str] = []
+
+    def volunteer(
+        self, name: str, host: Host, chosen: Mapping[str, object] = MappingProxyType({})
+    ) -> Volunteer:
+        """With a home, not running yet."""
+        one = self.volunteers[name] = self.lab.volunteers[name] = Volunteer(
+            name, host, self.lab.folder / name
+        )
+        self.keys[name] = one.settle(self.charter, {**self.lab.settings, **chosen})
+        return one
+
+    def begin(
+        self, count: int = 5, *, prefix: str = "pub", v4: bool = True, v6: bool = False
+    ) -> list[Volunteer]:
+        """Public peers, each in a network of its own, that see each other."""
+        made = []
+        for number in range(count):
+            name = f"{prefix}{number}"
+            made.append(self.volunteer(name, self.lab.internet.customer(name, v4=v4, v6=v6)))
+            self.start(made[-1])
+            self._doors += [str(HostPort(host=host, port=RING_PORT)) for host in made[-1].host.addresses]
+        self.lab.must(f"{count} public peers are one ring", lambda: self.is_whole(count), 180.0)
+        return made
+
+    def start(self, one: Volunteer) -> None:
+        """It joins through the first public peers."""
+        one.start("run", *(word for door in self._doors[:6] for word in ("--join", door)))
+
+    def statuses(self) -> dict[str, Facts]:
+        """Of those that answer."""
+        return statuses(self.volunteers)
+
+    def is_whole(self, count: int) -> bool:
+        """All of the ring's peers see so many members, and all is well with them."""
+        found = self.statuses()
+        return len(found) == len(self.volunteers) and all(
+            facts["ring"]["members"] == count and facts["ring"]["ideal"] for facts in found.values()
+        )
 
 
 Rows = Sequence[Mapping[str, object]]
@@ -182,7 +197,6 @@ class Scenario:
 
     play: Callable[[Laboratory, Asked], Rows]
     limit_s: int
-    delay_floor_s: float = PUBLIC_CHARTER.delay_floor_s
     settings: Mapping[str, object] = field(default_factory=lambda: SHORTER)
 
     @property

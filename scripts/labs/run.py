@@ -9,11 +9,14 @@ import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from scripts.labs.families import families
 from scripts.labs.helpers import ONCE, helpers
 from scripts.labs.homes import homes
 from scripts.labs.internet import CannotMake
 from scripts.labs.kinds import KINDS, kinds
-from scripts.labs.laboratory import Asked, LabFailed, Laboratory, Rows, Scenario, public_charter
+from scripts.labs.laboratory import Asked, LabFailed, Laboratory, Rows, Scenario
+from scripts.labs.mix import SETTINGS, half, mix
+from scripts.labs.slow import slow
 from scripts.labs.volunteers import CommandFailed
 from scripts.sweeps import namespaces
 
@@ -22,7 +25,11 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
         "kinds": Scenario(play=kinds, limit_s=900),
         "homes": Scenario(play=homes, limit_s=600),
-        "helpers": Scenario(play=helpers, limit_s=1_500, delay_floor_s=1.0, settings=ONCE),
+        "helpers": Scenario(play=helpers, limit_s=1_500, settings=ONCE),
+        "mix": Scenario(play=mix, limit_s=2_400, settings=SETTINGS),
+        "half": Scenario(play=half, limit_s=2_400, settings=SETTINGS),
+        "slow": Scenario(play=slow, limit_s=2_400, settings=SETTINGS),
+        "families": Scenario(play=families, limit_s=1_500, settings=SETTINGS),
     }
 )
 
@@ -55,7 +62,7 @@ def why_not() -> str | None:
 
 def _play(name: str, asked: argparse.Namespace) -> bool:
     scenario = SCENARIOS[name]
-    lab = Laboratory(name, public_charter(name, delay_floor_s=scenario.delay_floor_s), scenario.settings)
+    lab = Laboratory(name, scenario.settings)
     rows: Rows = ()
     failure = ""
     try:

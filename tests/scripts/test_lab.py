@@ -80,6 +80,11 @@ def test_true_claims_are_found_true() -> None:
         (Claim(standing="half", arrives="TCP"), OPEN, "by UDP they get through"),
         (Claim(standing="closed"), CLOSED, "no call"),
         (Claim(standing="alone"), OPEN, "in a ring"),
+        (
+            Claim(standing="trust"),
+            Case(by_udp=True, by_tcp=True, is_owner=True, is_called=False, is_alone=True),
+            "it is alone",
+        ),
     ],
 )
 def test_false_claims_are_found_false(claim: Claim, case: Case, words: str) -> None:
