@@ -260,7 +260,7 @@ def test_one_asker_knocks_so_often_and_no_more() -> None:
 def test_a_peer_heeds_only_its_own_relays() -> None:
     world, asker, relay, closed = town()
     stranger = world.add("stranger", "192.0.2.77")
-    victim = Knocked(id=1, caller=bytes(32), address=Address(host=bytes((192, 0, 2, 99)), port=53))
+    victim = Knocked(id=1, caller=PeerKey(bytes(32)), address=Address(host=bytes((192, 0, 2, 99)), port=53))
     closed.relaying.knocked(victim, stranger.contact, world.now)
     world.carry()
     assert closed.endpoint.dropped["knock_unknown"] == 1
@@ -272,7 +272,9 @@ def test_a_relay_that_names_others_addresses_gets_one_hello_a_minute_out_of_us()
     world, _, relay, closed = town()
     aimed = Address(host=bytes((192, 0, 2, 99)), port=53)
     for number in range(50):
-        closed.relaying.knocked(Knocked(id=number, caller=bytes(32), address=aimed), relay.contact, world.now)
+        closed.relaying.knocked(
+            Knocked(id=number, caller=PeerKey(bytes(32)), address=aimed), relay.contact, world.now
+        )
         world.carry()
         world.settle(0.5)
     assert len([1 for _, at, _ in world.sent if at[0] == "192.0.2.99"]) == 1
