@@ -18,10 +18,22 @@ import anyio
 import anyio.abc
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dht.cold_dials import ColdDials
 from dht.core.effects import Effect, JoinFailed, LookupDone, PositionTaken, Send
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
-from dht.core.messages import DialBackReply, DialBackRequest, Knock, Knocked, Message, ShortAnswer, ShortCall
+from dht.core.messages import (
+    CallsFail,
+    DialBackReply,
+    DialBackRequest,
+    Knock,
+    Knocked,
+    Message,
+    ShortAnswer,
+    ShortCall,
+    StrangerDial,
+    StrangerDialled,
+)
 from dht.core.reachability import Reachability
 from dht.core.reader import RingReader, is_ideal, is_joined
 from dht.core.records import (
@@ -53,13 +65,14 @@ from dht.core.seat import (
 )
 from dht.core.seated_machine import SeatedMachine
 from dht.core.unanswered import network_of
-from dht.dialback import DialBacks, OwnReach
+from dht.dialback import DialBacks
 from dht.endpoint import SessionEndpoint, address_text, socket_address
 from dht.errors import NoAnswerError
 from dht.identity import KeyNotary, Verifier, peer_key
 from dht.machine_loop import MachineLoop
 from dht.meeting import Meeting
 from dht.node_types import NodePorts, NodeSettings, NodeStatistics, OpenTransport, Subscription
+from dht.own_reach import OwnReach
 from dht.relaying import KEEP_OPEN_S, Relaying
 from dht.short_calls import ShortCalls
 from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent
@@ -124,6 +137,14 @@ class RingNode(RingReader):
         )
         self._loop = MachineLoop(self._seated, ports.wall_clock, self._perform, self._settled)
         self._dial_backs = DialBacks(rules.network, hosts, ports.entropy, ports.dial_back, ports.dial_stream)
+        self._cold_dials = ColdDials(
+            self,
+            self.endpoint.link,
+            self._dial_backs,
+            send=self._send,
+            entropy=ports.entropy,
+            random=ports.random,
+        )
         self._reach = OwnReach(
             settings.dial_backs_wanted,
             self,
@@ -132,6 +153,7 @@ class RingNode(RingReader):
             tell=self._loop.tell,
             entropy=ports.entropy,
             random=ports.random,
+            inside=settings.inside,
         )
         self._relaying = Relaying(
             self.endpoint.link, self, record=lambda: self.record, counts=self.endpoint.dropped
@@ -243,6 +265,12 @@ class RingNode(RingReader):
         """The router's mapping changed: test our reachability again."""
         self._reach.test_again()
 
+    def tell_calls_fail(self, peer: PeerKey) -> None:
+        """Our streams do not get through to this member: it may not know."""
+        record = self.record_of(peer)
+        if record is not None:
+            self._send(CallsFail(id=0), first_contact_of(record, self._rules.id_check))
+
     def forget_previous_key(self) -> None:
         """The ring knows our rotated key by now: renew our record without the old one."""
         self.machine.forget_previous_key(self._loop.now())
@@ -306,6 +334,12 @@ class RingNode(RingReader):
                     self._dial_back(message, sender)
                 case DialBackReply():
                     self._reach.answered(message, sender)
+                case StrangerDial():
+                    self._dial_as_stranger(message, sender)
+                case StrangerDialled():
+                    self._cold_dials.answered(message, sender)
+                case CallsFail():
+                    self._reach.calls_fail(sender)
                 case Knock():
                     self._relaying.knock(message, sender, transport_now)
                 case Knocked():
@@ -319,8 +353,15 @@ class RingNode(RingReader):
         self._loop.receive(for_machine)
 
     def _dial_back(self, request: DialBackRequest, sender: Contact) -> None:
-        if self._tasks is not None and self._dial_backs.take(sender, anyio.current_time()):
-            self._tasks.start_soon(self._dial_backs.serve, request, sender, self._send)
+        address = socket_address(sender.address.host, request.udp)
+        what = (sender.peer, request.id)
+        if self._tasks is not None and self._dial_backs.take(what, address, anyio.current_time()):
+            by_stranger = self._cold_dials.by_stranger
+            self._tasks.start_soon(self._dial_backs.serve, request, sender, self._send, by_stranger)
+
+    def _dial_as_stranger(self, request: StrangerDial, asker: Contact) -> None:
+        if self._tasks is not None and self._cold_dials.take(request, asker, anyio.current_time()):
+            self._tasks.start_soon(self._cold_dials.serve, request, asker)
 
     def _on_event(self, event: TransportEvent, _transport_now: float) -> None:
         match event:

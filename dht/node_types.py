@@ -30,6 +30,8 @@ class NodeSettings:
     rules: RingRules
     address: Address
     is_address_guessed: bool = False
+    inside: str = ""
+    """Our address behind a router, for people; empty: the same."""
     slot: int = 0
     virtual_nodes: int = 1
     incarnation: int = 0

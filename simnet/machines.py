@@ -241,9 +241,9 @@ class SimulatedMachine:
         await anyio.lowlevel.checkpoint()
 
     async def dial_back(
-        self, host: str, network: bytes, nonce: bytes, target: Address, counts: Counter[str]
+        self, host: str, network: bytes, nonce: bytes, target: Address, counts: Counter[str], tries: int
     ) -> bool:
-        del host, network, nonce, counts
+        del host, network, nonce, counts, tries
         await anyio.lowlevel.checkpoint()
         return target[0] not in self._around.closed
 

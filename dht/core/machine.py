@@ -32,6 +32,7 @@ from dht.core.messages import (
     REQUESTS,
     Accuse,
     Ack,
+    CallsFail,
     DialBackRequest,
     Digest,
     Find,
@@ -49,6 +50,7 @@ from dht.core.messages import (
     Reply,
     Rumour,
     ShortCall,
+    StrangerDial,
     Want,
 )
 from dht.core.placement import first, own_arcs
@@ -505,6 +507,8 @@ _HANDLERS: Final[dict[type, Callable[[RingMachine, Any, Contact, float], None]]]
     Want: lambda me, message, sender, _: me._gossip.rumours.answer(message, sender),
     # The shell serves this, with sockets; the core has none.
     DialBackRequest: lambda me, *_: me._host.counts.update({"dial-backs unserved": 1}),
+    StrangerDial: lambda me, *_: me._host.counts.update({"dial-backs unserved": 1}),
+    CallsFail: lambda me, *_: me._host.counts.update({"dial-backs unserved": 1}),
     Knock: lambda me, *_: me._host.counts.update({"knocks unserved": 1}),
     Knocked: lambda me, *_: me._host.counts.update({"knocks unserved": 1}),
     ShortCall: lambda me, *_: me._host.counts.update({"short calls unserved": 1}),

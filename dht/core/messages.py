@@ -18,6 +18,7 @@ from dht.core.records import (
     U32,
     Address,
     Contact,
+    HostField,
     IndexField,
     MaybePeer,
     MaybeSignature,
@@ -39,6 +40,7 @@ SHORT_BYTES_MAX = 1_150  # what a datagram has left for a body, beside the longe
 BUCKETS = 256
 HAVE_MAX = 200  # fingerprints (4 B each) in one PULL
 
+OpenPort = Annotated[int, Meta(ge=1, lt=1 << 16)]
 NewsField = Annotated[tuple[News, ...], Meta(max_length=NEWS_MAX)]
 
 
@@ -174,15 +176,38 @@ class AliveVerdict(Reply, frozen=True, kw_only=True, tag=21):
 
 
 class DialBackRequest(Request, frozen=True, kw_only=True, tag=24):
-    """Please send a nonce to this port of the address you see me at: could a stranger reach me?"""
+    """Please have somebody whom I do not know dial these ports of the address you see me at."""
 
-    port: Annotated[int, Meta(ge=1, lt=1 << 16)]
+    udp: OpenPort
+    tcp: OpenPort
 
 
 class DialBackReply(Reply, frozen=True, kw_only=True, tag=25):
     is_reached: bool
     """By datagrams."""
     by_stream: bool
+    is_cold: bool
+    """A stranger dialled; else the asked one itself, as it found none."""
+
+
+class StrangerDial(Request, frozen=True, kw_only=True, tag=38):
+    """Please dial this peer, if it is a stranger to you: it asked me from this host."""
+
+    peer: PeerField
+    host: HostField
+    udp: OpenPort
+    tcp: OpenPort
+
+
+class StrangerDialled(Reply, frozen=True, kw_only=True, tag=39):
+    is_stranger: bool
+    """It dialled; else it knows the peer, or may not dial there now."""
+    is_reached: bool
+    by_stream: bool
+
+
+class CallsFail(Request, frozen=True, kw_only=True, tag=40):
+    """No stream of mine gets through to you.  Not answered."""
 
 
 class Offer(Request, frozen=True, kw_only=True, tag=26):

@@ -1,15 +1,20 @@
 """May this peer own keys? Only if strangers from different networks could call it back, by datagram and by stream.
 
-A peer asks members to dial it back at the address it claims; each answer comes from a /16 (IPv6 /32: the
-caller names the prefix). Enough successes of different prefixes make it a member, else it is a leaf: it
-crawls and reads but owns nothing. The verdict is tested again while it stands, sooner while it is bad, and
-whenever the address or the port mapping changes. What the machine does not know is how a dial-back is done:
-it says how many are wanted, and is told what came of them.
+A peer asks members to have it dialled at the address it claims; each answer comes from a /16 (IPv6 /32: the
+caller names the prefix), and says whether a stranger dialled (it is *cold*) or the asked one itself. Enough
+successes of different prefixes make it a member, else it is a leaf: it crawls and reads but owns nothing. One
+stranger that did not get through makes the others' successes void: their calls may have come through a hole
+that this peer's own datagrams had made.
+
+The verdict is tested again while it stands, sooner while it is bad, whenever the address or the port mapping
+changes, and when a member says that its calls fail. What the machine does not know is how a dial-back is
+done: it says how many are wanted, and is told what came of them.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 DIAL_BACKS_WANTED = 3
 """From three networks: one helpful liar, or one path that happens to be open, makes no member."""
@@ -20,6 +25,29 @@ MEMBER_RETEST_S = 3600.0
 LEAF_RETEST_FIRST_S, LEAF_RETEST_LONGEST_S = 60.0, 1800.0
 FAILED_ROUNDS_TO_LOSE = 2
 """A member stays one through a single failed round: its data moves when it goes, and helpers fail too."""
+FAILED_AGAIN_S = 20.0
+"""From a member's first failed round to the second; so a router that closes is noticed within a minute."""
+LOST_RETEST_S, LOST_FOR_S = 40.0, 3600.0
+"""Who was a member until lately is tested often: a router that was switched off comes back."""
+DOUBT_AGAIN_S = 60.0
+"""So often others' word that calls fail may cause a test."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """Where we are called, for people."""
+
+    host: str = "this peer's address"
+    port: int = 0
+    inside: str = "this machine"
+    """What a router has to forward to."""
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def advice(self) -> str:
+        return f"In the router, forward TCP and UDP {self.port} to {self.inside}."
 
 
 class Reachability(Enum):
@@ -45,6 +73,16 @@ class StandingChanged:
 ReachabilityEffect = RequestDialBacks | StandingChanged
 
 
+class _Answer(NamedTuple):
+    is_reached: bool
+    by_stream: bool
+    is_cold: bool
+
+    @property
+    def is_open(self) -> bool:
+        return self.is_reached and self.by_stream
+
+
 class ReachabilityMachine:
     """One test at a time; `advance` when `next_deadline` is due, then `take_effects`."""
 
@@ -66,9 +104,10 @@ class ReachabilityMachine:
         self._failed_rounds = 0
         self._is_untested = True
         self._tried: set[bytes] = set()
-        self._successes = 0
-        self._failures = 0
-        self._by_datagram = self._by_stream = 0
+        self._answers: list[_Answer] = []
+        self._began_at = float("-inf")
+        self._lost_at = float("-inf")
+        self.spot = Spot()
 
     def next_deadline(self) -> float | None:
         is_settled = self._wanted == 0 and self.standing is Reachability.MEMBER
@@ -82,9 +121,9 @@ class ReachabilityMachine:
         if now < self._due_at:
             return
         if self._wanted == 0:
-            self._become(Reachability.MEMBER, "this network does not ask for dial-backs")
+            self._become(Reachability.MEMBER, "Member: this network asks for no test.")
         elif self._is_testing:
-            self._fail(now)
+            self._conclude(now)
         else:
             self._begin(now)
 
@@ -97,8 +136,20 @@ class ReachabilityMachine:
         self._failed_rounds = FAILED_ROUNDS_TO_LOSE - 1
         self._due_at = now
 
+    def doubt(self, now: float) -> None:
+        """Somebody says that calls fail: a member that was not tested just now is tested."""
+        if self.standing is Reachability.MEMBER and not self._is_testing and self._wanted:
+            self._due_at = min(self._due_at, max(now, self._began_at + DOUBT_AGAIN_S))
+
     def dialed_back(
-        self, *, round_number: int, prefix: bytes, is_reached: bool, by_stream: bool, now: float
+        self,
+        *,
+        round_number: int,
+        prefix: bytes,
+        is_reached: bool,
+        by_stream: bool,
+        is_cold: bool,
+        now: float,
     ) -> None:
         """What one member's dial-back came to; answers of earlier rounds, and second ones, do not count. Links, leases
         and copies travel by stream: a peer that only datagrams reach could do nothing for the keys that it owned."""
@@ -107,19 +158,16 @@ class ReachabilityMachine:
         if len(self._tried) >= RESULTS_MAX or (self._is_prefix_distinct and prefix in self._tried):
             return
         self._tried.add(prefix)
-        self._by_datagram += is_reached
-        self._by_stream += by_stream
-        if not (is_reached and by_stream):
-            self._failures += 1
-            return
-        self._successes += 1
-        if self._successes >= self._wanted:
+        self._answers.append(_Answer(is_reached, by_stream, is_cold))
+        # What those found whom we know may be void yet; where one is enough, no other network is there to find it so.
+        found = sum(one.is_open for one in self._answers if one.is_cold or self._wanted == 1)
+        if found >= self._wanted:
             self._pass(now)
 
     def helpers_missing(self, *, round_number: int, now: float) -> None:
         """There is nobody (left) to ask in this round: it ends early with what is known."""
         if self._is_testing and round_number == self._round:
-            self._fail(now)
+            self._conclude(now)
 
     def networks_missing(self, *, round_number: int, known: int, now: float) -> None:
         """The whole ring has fewer networks than the test needs, so nobody can pass it: that is no finding.
@@ -131,57 +179,78 @@ class ReachabilityMachine:
         self._is_testing = False
         self._due_at = now + LEAF_RETEST_FIRST_S
         if self._is_untested:
-            why = f"not tested: the ring has peers in {known} other networks, {self._wanted} are needed"
-            self._become(Reachability.MEMBER, f"{why}; a member on trust")
+            networks = "network is" if known == 1 else "networks are"
+            why = f"Member on trust: {known} other {networks} known, a test needs {self._wanted}."
+            self._become(Reachability.MEMBER, why)
 
     def _begin(self, now: float) -> None:
         assert not self._is_testing, "one test at a time"
         self._round += 1
         self._is_testing = True
-        self._tried, self._successes, self._failures = set(), 0, 0
-        self._by_datagram = self._by_stream = 0
+        self._tried, self._answers, self._began_at = set(), [], now
         self._due_at = now + ROUND_S
         self._effects.append(RequestDialBacks(round=self._round, wanted=self._wanted))
 
+    def _counted(self) -> list["_Answer"]:
+        """Those of strangers alone, once one of them did not get through."""
+        has_failed = any(one.is_cold and not one.is_open for one in self._answers)
+        return [one for one in self._answers if one.is_cold or not has_failed]
+
+    def _conclude(self, now: float) -> None:
+        if sum(one.is_open for one in self._counted()) >= self._wanted:
+            self._pass(now)
+        else:
+            self._fail(now)
+
     def _pass(self, now: float) -> None:
-        assert self._successes >= self._wanted
+        found = [one for one in self._counted() if one.is_open]
+        assert len(found) >= self._wanted
         self._is_testing = self._is_untested = False
         self._failed_rounds = 0
         self._due_at = now + MEMBER_RETEST_S
-        where = "different networks" if self._is_prefix_distinct else "this network"
-        peers = "peer" if self._successes == 1 else "peers"
-        self._become(Reachability.MEMBER, f"{self._successes} {peers} of {where} could call this peer back")
+        peers = "1 peer" if len(found) == 1 else f"{len(found)} peers"
+        where = f" in {len(found)} networks" if self._is_prefix_distinct else ""
+        known = "" if any(one.is_cold for one in found) else ", none of them a stranger to it"
+        self._become(
+            Reachability.MEMBER,
+            f"Member. {peers}{where} called this peer by UDP and TCP at {self.spot}{known}.",
+        )
 
     def _fail(self, now: float) -> None:
         self._is_testing = False
         self._failed_rounds += 1
-        wait = LEAF_RETEST_FIRST_S * 2 ** min(self._failed_rounds - 1, 10)
-        self._due_at = now + min(wait, LEAF_RETEST_LONGEST_S)
         is_kept = self.standing is Reachability.MEMBER and self._failed_rounds < FAILED_ROUNDS_TO_LOSE
-        if not is_kept:
-            self._is_untested = False
-            self._become(Reachability.LEAF, self._why_not())
+        if is_kept:
+            self._due_at = now + FAILED_AGAIN_S
+            return
+        if self.standing is Reachability.MEMBER:
+            self._lost_at = now
+        wait_s = min(LEAF_RETEST_FIRST_S * 2 ** min(self._failed_rounds - 1, 10), LEAF_RETEST_LONGEST_S)
+        self._due_at = now + (LOST_RETEST_S if now - self._lost_at < LOST_FOR_S else wait_s)
+        self._is_untested = False
+        self._become(Reachability.LEAF, self._why_not())
 
     def _why_not(self) -> str:
-        wanted, reached, failed = self._wanted, self._successes, self._failures
-        if reached == 0 and failed == 0:
-            return f"no member answered the request to call back; {wanted} are needed"
-        if reached == 0 and self._by_datagram and not self._by_stream:
+        counted, spot = self._counted(), self.spot
+        if not counted:
             return (
-                f"half open: UDP arrives and TCP does not ({failed} peers tried); in the router, forward TCP and UDP of"
-                " this peer's port"
+                f"Not callable yet: no member answered the request to call back; {self._wanted} are needed."
             )
-        if reached == 0 and self._by_stream and not self._by_datagram:
+        tried = "1 peer" if len(counted) == 1 else f"{len(counted)} peers"
+        by_datagram = sum(one.is_reached for one in counted)
+        by_stream = sum(one.by_stream for one in counted)
+        reached = sum(one.is_open for one in counted)
+        if reached:
             return (
-                f"half open: TCP arrives and UDP does not ({failed} peers tried); in the router, forward TCP and UDP of"
-                " this peer's port"
+                f"Not callable yet: {tried} tried, and {reached} of {self._wanted} needed networks got through to"
+                f" {spot}. {spot.advice}"
             )
-        if reached == 0:
-            return (
-                f"{failed} peers tried to call back and none got through: a router or firewall is likely "
-                "closed; in the router, forward TCP and UDP of this peer's port, or continue as a leaf"
-            )
-        return f"only {reached} of {wanted} needed networks could call this peer back, {failed} could not"
+        if by_datagram or by_stream:
+            arrives, other = ("UDP", "TCP") if by_datagram >= by_stream else ("TCP", "UDP")
+            return f"Half open: {arrives} {spot.port} arrives, {other} {spot.port} does not. {spot.advice}"
+        if len(counted) < len(self._answers):
+            return f"Not callable yet: those get through whom this peer has called, and strangers do not. {spot.advice}"
+        return f"Not callable yet: {tried} tried, and none got through to {spot}. {spot.advice}"
 
     def _become(self, standing: Reachability, reason: str) -> None:
         is_news = standing is not self.standing

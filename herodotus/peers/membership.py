@@ -153,10 +153,14 @@ class RingMembership:
         address, is_guessed = own_address(listen, self._ring.advertise, self._parts.world.outgoing_hosts())
         last = self._last_record()
         since, trail = age_on(last, address, self.rules.places, self._parts.world.unix_s())
+        outgoing = [
+            host for host in self._parts.world.outgoing_hosts() if (":" in host) == (len(address.host) != 4)
+        ]
         settings = NodeSettings(
             rules=self.rules,
             address=address,
             is_address_guessed=is_guessed,
+            inside=outgoing[0] if outgoing else "",
             slot=first_slot(self._ring.slot, last, address),
             virtual_nodes=self._ring.virtual_nodes,
             incarnation=last.incarnation if last is not None else 0,  # else the clock alone makes us newer
@@ -277,11 +281,9 @@ class RingMembership:
             with anyio.move_on_after(2, shield=True):
                 await mapper.release()
 
-    def _reachability(self, standing: str, reason: str) -> str:
+    def _reachability(self, reason: str) -> str:
         """A sentence on the finding of other peers, which alone counts, and on the router's answer."""
-        router = self._mapping.explanation if self._mapping else "no router was asked"
-        at = f" (this peer's port is {self.port.number})" if standing == Reachability.LEAF.value else ""
-        return f"{standing}: {reason}{at}; {router}"
+        return f"{reason} {self._mapping.explanation}" if self._mapping else reason
 
     def traffic(self) -> tuple[int, int]:
         """Bytes of datagrams in and out since the start."""
@@ -335,7 +337,7 @@ class RingMembership:
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in self.node.my_arcs()),
             address=str(HostPort(host=host, port=port)),
             slot=figures.slot,
-            reachability=self._reachability(figures.standing.value, figures.reachability),
+            reachability=self._reachability(figures.reachability),
             nodes=tuple(map(node, ring.nodes)),
             unwell={peer.hex()[:16]: word for peer, word in ring.unwell},
             traffic=TrafficStatus(

@@ -12,6 +12,7 @@ import anyio
 import anyio.abc
 
 from dht import Contact
+from dht.core.ids import PeerKey
 from dht.core.reader import Member
 from dht.endpoint import socket_address
 from dht.node_types import NodeStatistics
@@ -39,6 +40,8 @@ class ReachedRing(Protocol):
     def me(self) -> Contact: ...
     def statistics(self) -> NodeStatistics: ...
     def members(self) -> tuple[Member, ...]: ...
+    def tell_calls_fail(self, peer: PeerKey) -> None:
+        """To the member itself, which may not know."""
 
 
 class ReachWatch:
@@ -136,6 +139,8 @@ class ReachWatch:
             self._under_way.discard(peer)
         before = self._uncallable()
         self._reach.knocked(peer, anyio.current_time(), why)
+        if why is not None and self._ring is not None:
+            self._ring.tell_calls_fail(member.peer)
         if self._uncallable() != before:
             logger.warning("calls peer=%s state=%s", peer.hex()[:16], why or "get through again")
         self._news.set()

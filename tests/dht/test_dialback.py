@@ -17,11 +17,11 @@ from dht.core.effects import ArcsChanged
 from dht.core.frames import Address as SocketAddress
 from dht.core.frames import Echo, Nonce, parse_greeting
 from dht.core.ids import PeerKey, key_of
-from dht.core.messages import DialBackReply, DialBackRequest, Message
+from dht.core.messages import DialBackReply, DialBackRequest, Message, StrangerDial, StrangerDialled
 from dht.core.reachability import Reachability
 from dht.core.records import LEAF, Address, Contact
-from dht.dialback import AT_ONCE_MAX, STREAM_S, DialBacks, dial_back
-from dht.endpoint import SessionEndpoint, packed_address
+from dht.dialback import AT_ONCE_MAX, STREAM_S, DialBacks, Dialled, dial_back
+from dht.endpoint import SessionEndpoint, address_text, packed_address
 from dht.node import RingNode, open_node
 from dht.node_types import NodePorts, NodeSettings, OpenTransport
 from dht.transport import OnEvent, OnMessages, TransportLimits
@@ -125,6 +125,10 @@ async def ring_of_networks(count: int, wanted: int = 3) -> AsyncIterator[list[Ri
         yield nodes
 
 
+def at(node: RingNode) -> str:
+    return address_text(node.me.address)
+
+
 def standing(node: RingNode) -> Reachability:
     return node.statistics().standing
 
@@ -139,7 +143,10 @@ async def test_who_is_reached_from_three_networks_becomes_a_member_with_all_its_
         assert new.record is not None
         assert new.record.record.flags & LEAF, "untested, it owns nothing"
         await until(lambda: standing(new) is Reachability.MEMBER)
-        assert new.statistics().reachability == "3 peers of different networks could call this peer back"
+        assert new.statistics().reachability == (
+            f"Member. 3 peers in 3 networks called this peer by UDP and TCP at {at(new)}, none of them a stranger"
+            " to it."
+        )
         await until(lambda: new.statistics().is_joined and new.my_arcs())
         assert len(new.statistics().ring.nodes) == 2
         assert not new.record.record.flags & LEAF
@@ -148,7 +155,8 @@ async def test_who_is_reached_from_three_networks_becomes_a_member_with_all_its_
 async def test_a_young_ring_makes_members_on_trust_and_says_so() -> None:
     async with ring_of_networks(2) as nodes:
         for node in nodes:
-            assert node.statistics().reachability.startswith("not tested: the ring has peers in")
+            assert node.statistics().reachability.startswith("Member on trust: ")
+            assert node.statistics().reachability.endswith(" known, a test needs 3.")
 
 
 async def test_whose_firewall_keeps_strangers_out_stays_a_leaf_with_a_reason_and_finds_every_owner() -> None:
@@ -158,7 +166,7 @@ async def test_whose_firewall_keeps_strangers_out_stays_a_leaf_with_a_reason_and
         await until(lambda: standing(shy) is Reachability.LEAF)
         assert wall.kept_out >= 9, "three nonces of each who was asked"
         assert sum(node.statistics().dial_backs["dial_back_failed"] for node in nodes) >= 3
-        assert "a router or firewall is likely closed" in shy.statistics().reachability
+        assert "none got through to" in shy.statistics().reachability
         assert shy.my_arcs() == ()
         await until(lambda: all(len(node.members()) == 5 for node in (*nodes, shy)))
         for number in range(10):
@@ -219,9 +227,9 @@ async def test_others_are_served_one_per_second_and_prefix_and_sixteen_at_once()
     go_on = anyio.Event()
 
     async def slowly(
-        host: str, network: bytes, nonce: bytes, target: SocketAddress, counts: Counter[str]
+        host: str, network: bytes, nonce: bytes, target: SocketAddress, counts: Counter[str], tries: int
     ) -> bool:
-        del host, network, nonce, counts
+        del host, network, nonce, counts, tries
         served.append(target)
         await go_on.wait()
         return True
@@ -235,8 +243,10 @@ async def test_others_are_served_one_per_second_and_prefix_and_sixteen_at_once()
     async with anyio.create_task_group() as tasks:
         for number in range(100):
             sender = contact_at(f"10.0.{number // 2}.{number}")
-            if dial_backs.take(sender, 0.0):
-                tasks.start_soon(dial_backs.serve, DialBackRequest(id=number, port=99), sender, send)
+            request = DialBackRequest(id=number, udp=99, tcp=99)
+            if dial_backs.take((sender.peer, number), (f"10.0.{number // 2}.{number}", 99), 0.0):
+                tasks.start_soon(dial_backs.serve, request, sender, send)
+                assert not dial_backs.take((sender.peer, number), ("10.99.0.1", 99), 0.0), "asked again"
         await anyio.wait_all_tasks_blocked()
         assert len(served) == AT_ONCE_MAX
         assert len({host.rsplit(".", 1)[0] for host, _ in served}) == AT_ONCE_MAX
@@ -244,11 +254,12 @@ async def test_others_are_served_one_per_second_and_prefix_and_sixteen_at_once()
         assert dial_backs.counts["dial_back_flood"] == 100 - AT_ONCE_MAX
         go_on.set()
     assert {message for message, _ in answers} == {
-        DialBackReply(id=number, is_reached=True, by_stream=True) for number in range(0, 2 * AT_ONCE_MAX, 2)
+        DialBackReply(id=number, is_reached=True, by_stream=True, is_cold=False)
+        for number in range(0, 2 * AT_ONCE_MAX, 2)
     }
-    assert not dial_backs.take(contact_at("10.0.0.9"), 0.5)
-    assert dial_backs.take(contact_at("10.0.0.9"), 1.5)
-    assert not dial_backs.take(contact_at("2001:db8::1"), 2.0), "there is no socket of that family"
+    assert not dial_backs.take("one", ("10.0.0.9", 1), 0.5)
+    assert dial_backs.take("one", ("10.0.0.9", 1), 1.5)
+    assert not dial_backs.take("two", ("2001:db8::1", 1), 2.0), "there is no socket of that family"
 
 
 @pytest.mark.parametrize("how", ["open", "closed", "slow"])
@@ -266,10 +277,11 @@ async def test_the_reply_says_by_which_protocol_the_asker_was_reached(how: str) 
         return how == "open"
 
     dial_backs = DialBacks(NETWORK, ["127.0.0.1"], Random(1).randbytes, by_datagram, by_stream)
-    assert dial_backs.take(sender, 0.0)
-    await dial_backs.serve(DialBackRequest(id=1, port=99), sender, lambda message, _: answers.append(message))
-    assert dialled == [(("10.0.0.1", 99), sender.peer)]
-    assert answers == [DialBackReply(id=1, is_reached=True, by_stream=how == "open")]
+    assert dial_backs.take((sender.peer, 1), ("10.0.0.1", 99), 0.0)
+    request = DialBackRequest(id=1, udp=99, tcp=98)
+    await dial_backs.serve(request, sender, lambda message, _: answers.append(message))
+    assert dialled == [(("10.0.0.1", 98), sender.peer)]
+    assert answers == [DialBackReply(id=1, is_reached=True, by_stream=how == "open", is_cold=False)]
     assert dial_backs.counts["dial_back_failed"] == (how != "open")
 
 
@@ -312,7 +324,9 @@ async def test_an_echo_from_elsewhere_does_not_count() -> None:
 
 async def test_an_answer_of_somebody_who_was_not_asked_is_for_nobody() -> None:
     async with opened("anna", 1, 3) as anna:
-        anna._reach.answered(DialBackReply(id=7, is_reached=True, by_stream=True), contact_at("127.2.0.1"))
+        anna._reach.answered(
+            DialBackReply(id=7, is_reached=True, by_stream=True, is_cold=True), contact_at("127.2.0.1")
+        )
         assert standing(anna) is Reachability.UNKNOWN
         assert anna.me.address == Address(host=bytes((127, 1, 0, 1)), port=anna.me.address.port)
 
@@ -329,6 +343,69 @@ def test_a_dial_back_reaches_an_open_peer_on_the_loops_of_production_too(use_uvl
     assert anyio.run(reached, backend="asyncio", backend_options={"use_uvloop": use_uvloop})
 
 
+async def test_a_stranger_dials_for_a_peer_that_it_has_never_heard_of() -> None:
+    async with ring_of_networks(3) as nodes, opened("new", 9, 0) as new:
+        new.endpoint.link.strangers.nonces_awaited_until = float("inf")
+        request = DialBackRequest(id=1, udp=new.me.address.port, tcp=new.me.address.port)
+        asked = nodes[0]._cold_dials
+        assert await asked.by_stranger(request, new.me) == Dialled(is_reached=True, by_stream=True)
+        served = [node.statistics().dial_backs for node in nodes]
+        assert not any(counts.get("dial_back_failed") for counts in served)
+        assert await nodes[1].meet(new.me.address)
+        assert await nodes[2].meet(new.me.address)
+        assert await asked.by_stranger(request, new.me) is None, "now both know it"
+        assert nodes[0].statistics().dial_backs["dial_back_warm"] == 1
+
+
+async def test_a_stranger_dials_for_members_alone_and_one_address_once_a_minute() -> None:
+    sent: list[Message] = []
+    async with ring_of_networks(2) as (node, member):
+        dials = node._cold_dials
+        dials._send = lambda message, _to: sent.append(message)
+        request = StrangerDial(id=1, peer=PeerKey(b"k" * 32), host=bytes((127, 77, 0, 1)), udp=9, tcp=9)
+        now = anyio.current_time()
+        assert not dials.take(request, contact_at("127.8.0.1"), now), "asked by somebody unknown"
+        assert dials.take(request, member.me, now)
+        assert not dials.take(request, member.me, now + 2), "under way"
+        await dials.serve(request, member.me)
+        assert sent[-1] == StrangerDialled(id=1, is_stranger=True, is_reached=False, by_stream=False)
+        assert not dials.take(request, member.me, now + 50)
+        assert node.statistics().dial_backs["unanswered_address"] == 1
+        assert dials.take(request, member.me, now + 62)
+        dials._dial_backs.give_back((member.me.peer, 1))
+        known = StrangerDial(id=2, peer=member.me.peer, host=bytes((127, 78, 0, 1)), udp=9, tcp=9)
+        assert not dials.take(known, member.me, now + 70), "a peer that we talk to"
+        assert sent[-1] == StrangerDialled(id=2, is_stranger=False, is_reached=False, by_stream=False)
+
+
+async def test_a_cold_dial_of_a_silent_address_sends_one_nonce() -> None:
+    counts: Counter[str] = Counter()
+    with bind(("127.1.0.1", 0)) as silent:
+        dial_backs = DialBacks(NETWORK, ["127.2.0.1"], Random(1).randbytes)
+        dial_backs.counts = counts
+        target = silent.getsockname()
+        found = await dial_backs.dial(target, target, PeerKey(bytes(32)), is_cold=True)
+        assert found == Dialled(is_reached=False, by_stream=False)
+        assert silent.recv(2_000)
+        with pytest.raises(BlockingIOError):
+            silent.recv(2_000)
+
+
+async def test_a_member_whose_calls_are_said_to_fail_is_tested_again() -> None:
+    async with ring_of_networks(4) as nodes:
+        rounds = nodes[0]._reach.machine._round
+        with anyio.fail_after(300):
+            await anyio.sleep(61)
+            nodes[1].tell_calls_fail(nodes[0].me.peer)
+            await until(lambda: nodes[0]._reach.machine._round > rounds)
+            await until(lambda: standing(nodes[0]) is Reachability.MEMBER)
+        nodes[0]._reach.calls_fail(contact_at("10.9.9.9"))
+        assert nodes[0]._reach.machine.next_deadline() != anyio.current_time(), "no member says so"
+
+
 async def test_a_lan_needs_one_peer_that_calls_back() -> None:
     async with ring_of_networks(2, wanted=1) as nodes:
-        assert nodes[1].statistics().reachability == "1 peer of this network could call this peer back"
+        assert (
+            nodes[1].statistics().reachability
+            == f"Member. 1 peer called this peer by UDP and TCP at {at(nodes[1])}, none of them a stranger to it."
+        )

@@ -59,6 +59,7 @@ signatures = st.binary(min_size=64, max_size=64)
 short_bodies = st.binary(max_size=m.SHORT_BYTES_MAX)
 hosts = st.one_of(st.binary(min_size=4, max_size=4), st.binary(min_size=16, max_size=16))
 ports = st.integers(0, 65_535)
+open_ports = st.integers(1, 65_535)
 addresses = st.builds(Address, host=hosts, port=ports)
 lines = st.builds(Line, host=hosts, udp=ports, tcp=ports)
 births = st.builds(Birth, host=hosts, day=st.integers(0, DAY_MAX))
@@ -154,8 +155,19 @@ BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
     m.ProbeReply: st.builds(m.ProbeReply, id=ids, is_alive=st.booleans()),
     m.Accuse: st.builds(m.Accuse, id=ids, suspect=contacts, incarnation=u32, signature=signatures),
     m.AliveVerdict: st.builds(m.AliveVerdict, id=ids, signature=st.one_of(st.just(b""), signatures)),
-    m.DialBackRequest: st.builds(m.DialBackRequest, id=ids, port=st.integers(1, 65_535)),
-    m.DialBackReply: st.builds(m.DialBackReply, id=ids, is_reached=st.booleans(), by_stream=st.booleans()),
+    m.DialBackRequest: st.builds(m.DialBackRequest, id=ids, udp=open_ports, tcp=open_ports),
+    m.DialBackReply: st.builds(
+        m.DialBackReply, id=ids, is_reached=st.booleans(), by_stream=st.booleans(), is_cold=st.booleans()
+    ),
+    m.StrangerDial: st.builds(m.StrangerDial, id=ids, peer=peers, host=hosts, udp=open_ports, tcp=open_ports),
+    m.StrangerDialled: st.builds(
+        m.StrangerDialled,
+        id=ids,
+        is_stranger=st.booleans(),
+        is_reached=st.booleans(),
+        by_stream=st.booleans(),
+    ),
+    m.CallsFail: st.builds(m.CallsFail, id=ids),
     m.Offer: st.builds(m.Offer, id=ids, marks=tuples(ids, 1, m.MARKS_MAX)),
     m.Want: st.builds(m.Want, id=ids, marks=tuples(ids, 1, m.NEWS_MAX)),
     m.ShortCall: st.builds(

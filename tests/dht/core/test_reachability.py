@@ -7,6 +7,7 @@ from dht.core.reachability import (
     Reachability,
     ReachabilityMachine,
     RequestDialBacks,
+    Spot,
     StandingChanged,
     choose_helpers,
 )
@@ -14,6 +15,7 @@ from dht.core.reachability import (
 
 def started(wanted: int = DIAL_BACKS_WANTED, *, is_prefix_distinct: bool = True) -> ReachabilityMachine:
     machine = ReachabilityMachine(wanted, now=0.0, is_prefix_distinct=is_prefix_distinct)
+    machine.spot = Spot(host="203.0.113.7", port=4484, inside="192.168.1.11")
     machine.advance(0.0)
     return machine
 
@@ -30,6 +32,7 @@ def report(
     is_reached: bool,
     by_stream: bool | None = None,
     round_number: int = 1,
+    is_cold: bool = True,
 ) -> None:
     for prefix in prefixes:
         machine.dialed_back(
@@ -37,6 +40,7 @@ def report(
             prefix=prefix.encode(),
             is_reached=is_reached,
             by_stream=is_reached if by_stream is None else by_stream,
+            is_cold=is_cold,
             now=1.0,
         )
 
@@ -47,7 +51,7 @@ def test_three_dial_backs_of_different_networks_make_a_member() -> None:
     report(machine, "ab", is_reached=True)
     assert machine.take_effects() == []
     report(machine, "c", is_reached=True)
-    reason = "3 peers of different networks could call this peer back"
+    reason = "Member. 3 peers in 3 networks called this peer by UDP and TCP at 203.0.113.7:4484."
     assert machine.take_effects() == [StandingChanged(standing=Reachability.MEMBER, reason=reason)]
     assert machine.next_deadline() == 3601.0
 
@@ -58,7 +62,10 @@ def test_dial_backs_of_one_network_count_once() -> None:
     assert standing_of(machine) is Reachability.UNKNOWN
     machine.advance(30.0)
     assert standing_of(machine) is Reachability.LEAF
-    assert machine.reason == "only 2 of 3 needed networks could call this peer back, 0 could not"
+    assert machine.reason == (
+        "Not callable yet: 2 peers tried, and 2 of 3 needed networks got through to 203.0.113.7:4484. In the router,"
+        " forward TCP and UDP 4484 to 192.168.1.11."
+    )
 
 
 def test_in_a_lan_charter_one_dial_back_is_enough() -> None:
@@ -75,7 +82,7 @@ def test_where_prefixes_do_not_count_three_of_one_network_do() -> None:
 
 def test_in_a_loopback_charter_nobody_is_asked() -> None:
     machine = started(0)
-    reason = "this network does not ask for dial-backs"
+    reason = "Member: this network asks for no test."
     assert machine.take_effects() == [StandingChanged(standing=Reachability.MEMBER, reason=reason)]
     assert machine.next_deadline() is None
 
@@ -86,7 +93,7 @@ def test_a_closed_router_is_named_in_plain_words() -> None:
     machine.advance(30.0)
     assert standing_of(machine) is Reachability.LEAF
     assert "none got through" in machine.reason
-    assert "forward TCP and UDP of this peer's port" in machine.reason
+    assert machine.reason.endswith("In the router, forward TCP and UDP 4484 to 192.168.1.11.")
 
 
 def test_a_ring_with_nobody_to_ask_makes_a_leaf_that_asks_again() -> None:
@@ -120,9 +127,77 @@ def test_a_member_survives_one_failed_round_and_not_two() -> None:
     machine.advance(3601.0)
     machine.helpers_missing(round_number=2, now=3602.0)
     assert standing_of(machine) is Reachability.MEMBER
-    machine.advance(3662.0)
-    machine.helpers_missing(round_number=3, now=3663.0)
+    machine.advance(3621.0)
+    assert machine.next_deadline() == 3622.0
+    machine.advance(3622.0)
+    machine.helpers_missing(round_number=3, now=3627.0)
     assert standing_of(machine) is Reachability.LEAF
+
+
+def test_who_was_a_member_until_lately_is_tested_every_40_s_and_one_round_brings_it_back() -> None:
+    machine = started()
+    report(machine, "abc", is_reached=True)
+    now = 3_601.0
+    for number in range(2, 8):
+        machine.advance(now)
+        machine.helpers_missing(round_number=number, now=now)
+        deadline = machine.next_deadline()
+        assert deadline is not None
+        assert deadline - now == (20.0 if number == 2 else 40.0)
+        now = deadline
+    assert standing_of(machine) is Reachability.LEAF
+    machine.advance(now)
+    report(machine, "abc", is_reached=True, round_number=8)
+    assert standing_of(machine) is Reachability.MEMBER
+
+
+def test_a_member_is_tested_when_others_say_that_their_calls_fail_but_not_for_each_word() -> None:
+    machine = started()
+    report(machine, "abc", is_reached=True)
+    assert machine.next_deadline() == 3601.0
+    machine.doubt(10.0)
+    assert machine.next_deadline() == 60.0, "it was tested at 0"
+    machine.advance(60.0)
+    machine.doubt(61.0)
+    report(machine, "abc", is_reached=True, round_number=2)
+    machine.doubt(300.0)
+    assert machine.next_deadline() == 300.0
+
+
+def test_a_leaf_and_a_peer_that_needs_no_test_do_not_heed_doubts() -> None:
+    machine = started()
+    machine.helpers_missing(round_number=1, now=1.0)
+    machine.doubt(5.0)
+    assert machine.next_deadline() == 61.0
+    untested = started(0)
+    untested.doubt(5.0)
+    assert untested.next_deadline() is None
+
+
+def test_one_stranger_that_fails_makes_the_success_of_acquaintances_void() -> None:
+    machine = started()
+    report(machine, "abcd", is_reached=True, is_cold=False)
+    assert standing_of(machine) is Reachability.UNKNOWN, "a stranger may be under way"
+    report(machine, "e", is_reached=False, is_cold=True)
+    machine.helpers_missing(round_number=1, now=9.0)
+    assert standing_of(machine) is Reachability.LEAF
+    assert "those get through whom this peer has called, and strangers do not" in machine.reason
+
+
+def test_where_nobody_is_a_stranger_acquaintances_make_a_member_and_it_says_so() -> None:
+    machine = started()
+    report(machine, "abcd", is_reached=True, is_cold=False)
+    machine.helpers_missing(round_number=1, now=9.0)
+    assert standing_of(machine) is Reachability.MEMBER
+    assert machine.reason.endswith("at 203.0.113.7:4484, none of them a stranger to it.")
+
+
+def test_an_acquaintance_fills_up_for_a_stranger_that_was_missing() -> None:
+    machine = started()
+    report(machine, "ab", is_reached=True)
+    report(machine, "c", is_reached=True, is_cold=False)
+    machine.helpers_missing(round_number=1, now=9.0)
+    assert machine.reason.endswith("by UDP and TCP at 203.0.113.7:4484.")
 
 
 def test_a_changed_address_is_tested_at_once_and_one_failure_then_ends_membership() -> None:
@@ -160,7 +235,7 @@ def test_a_ring_of_too_few_networks_makes_the_untested_a_member_on_trust_and_tes
     machine = started()
     machine.networks_missing(round_number=1, known=2, now=1.0)
     assert standing_of(machine) is Reachability.MEMBER
-    assert "2 other networks, 3 are needed" in machine.reason
+    assert machine.reason == "Member on trust: 2 other networks are known, a test needs 3."
     machine.take_effects()
     machine.advance(61.0)
     assert machine.take_effects() == [RequestDialBacks(round=2, wanted=3)]
@@ -180,7 +255,10 @@ def test_too_few_networks_do_not_make_a_member_of_whom_was_found_unreachable() -
 
 @pytest.mark.parametrize(
     ("is_reached", "by_stream", "says"),
-    [(True, False, "UDP arrives and TCP does not"), (False, True, "TCP arrives and UDP does not")],
+    [
+        (True, False, "Half open: UDP 4484 arrives, TCP 4484 does not. In the router,"),
+        (False, True, "Half open: TCP 4484 arrives, UDP 4484 does not. In the router,"),
+    ],
 )
 def test_a_peer_that_only_one_protocol_reaches_is_a_leaf_and_told_which(
     is_reached: bool, by_stream: bool, says: str
