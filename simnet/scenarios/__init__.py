@@ -13,6 +13,7 @@ from simnet.world.world import Silent, World
 MODULES = (
     "copies",
     "fallen_places",
+    "home_lines",
     "links",
     "measures",
     "peers",
