@@ -42,7 +42,8 @@ from herodotus.peers.net.wire import FROM_CALLED, CallQuestion, FrameError, Fram
 
 logger = logging.getLogger(__name__)
 
-SILENT_S: Final = 2 * ALIVE_S
+SILENT_S: Final = ALIVE_S + 5.0
+"""TCP has sent a lost sign of life four times by then."""
 LOOK_S: Final = 2.0
 CONNECT_S: Final = 10.0
 ANSWERING_MAX: Final = 16
