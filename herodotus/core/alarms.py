@@ -7,6 +7,7 @@ alarms.
 from collections.abc import Iterator
 
 from herodotus.core.notices import MUCH
+from herodotus.core.quantities import counted
 from herodotus.core.status import CopiesStatus, DoorStatus, PeerStatus, RingStatus, StoreStatus
 
 ALONE_S = 3_600
@@ -40,6 +41,12 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
     yield from _alarms_of_removals(status)
     if status.leaving.silent:
         yield f"{status.leaving.silent:,} peers that should take over what this peer holds do not take it now"
+    if status.helping.distrusted:
+        yield (
+            f"{counted(status.helping.distrusted, 'owner')} found that pages which this peer fetched are not what"
+            " their sites say, and gives it no more work for 30 days: a proxy or a virus scanner on this line may"
+            " alter them"
+        )
     yield from _crowds(status)
     yield from _alarms_of_the_ring(status.ring, status.uptime_s)
     if copying.places.is_short:

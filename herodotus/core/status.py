@@ -239,13 +239,15 @@ class HelpersStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelpingStatus:
     """This peer as a helper, which fetches for `owners` as it has no share of its own. `fetched` pages of today,
-    `declined` of them were not to be fetched, `late` came to nothing."""
+    `declined` of them were not to be fetched, `late` came to nothing. `distrusted`: since the start, owners that give
+    it no more work, as its pages were not what the origins say to them."""
 
     is_helper: bool = False
     fetched: int = 0
     owners: int = 0
     declined: int = 0
     late: int = 0
+    distrusted: int = 0
     rests: str = ""
     """Why it fetches nothing now."""
 

@@ -112,6 +112,23 @@ METRICS = (
     MetricRow(
         "ring_dropped_total", "Datagrams that were dropped.", lambda s, _: s.ring.traffic.dropped, "reason"
     ),
+    MetricRow(
+        "helpers_urls_total",
+        "URLs that helpers fetched for this peer: given to them, brought, checked with the origin, differing, lost.",
+        lambda s, _: {
+            "given": s.helpers.given,
+            "brought": s.helpers.brought,
+            "checked": s.helpers.checked,
+            "differed": s.helpers.differed,
+            "lost": s.helpers.lost,
+        },
+        "state",
+    ),
+    MetricRow(
+        "helping_pages",
+        "Pages that this peer fetched today for others, as nobody can call it.",
+        lambda s, _: s.helping.fetched,
+    ),
     MetricRow("crawl_known_urls", "URLs that this peer has to visit.", lambda s, _: s.crawl.known),
     MetricRow("crawl_due_urls", "Of these, still to be visited today.", lambda s, _: s.crawl.due),
     MetricRow(

@@ -37,6 +37,7 @@ from herodotus.crawl.helpers.wire import (
     BODY_BYTES_MAX,
     GIVE,
     TAKE,
+    UNTRUSTED,
     VALIDATOR_CHARACTERS_MAX,
     WANT_MAX,
     Item,
@@ -300,7 +301,7 @@ class WorkDesk:
     def _check(self, peer: PeerKey) -> None:
         now = self._parts.wall_clock()
         if self._book.is_barred(peer, now):
-            raise RefusedError("untrusted", retry_after_s=BARRED_AGAIN_S)
+            raise RefusedError(UNTRUSTED, retry_after_s=BARRED_AGAIN_S)
         if not self._parts.is_on or self._parts.owns(peer):
             raise RefusedError("no work", retry_after_s=BARRED_AGAIN_S)
         of_one = sum(one.peer == peer for one in self._waiting)

@@ -19,7 +19,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from cachetools import LRUCache
 
 from crawler.core.errors import FetchError, MalformedUrlError
-from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, Wait
+from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, Stay, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.scope import ContentChoice, Territory
 from crawler.core.urls import Origin, UrlRules, has_web_port, host_of, origin_of, target_of
@@ -38,6 +38,7 @@ from herodotus.crawl.helpers.wire import (
     GIVE,
     GIVE_BYTES_MAX,
     TAKE,
+    UNTRUSTED,
     WAIT_MS_MAX,
     WANT_MAX,
     Item,
@@ -120,6 +121,8 @@ class Helping:
     def __init__(self, parts: HelpingParts) -> None:
         self._parts = parts
         self._avoided: LRUCache[PeerKey, float] = LRUCache(AVOID_MAX)
+        self._distrusted: LRUCache[PeerKey, None] = LRUCache(AVOID_MAX)
+        """Owners that found pages altered which this peer brought."""
         self._asked: set[PeerKey] = set()
         self._room = anyio.Semaphore(AT_ONCE)
         self._is_helper = False
@@ -135,6 +138,7 @@ class Helping:
             owners=len(self._owners),
             declined=self._declined,
             late=self._late,
+            distrusted=len(self._distrusted),
             rests=self._parts.rests() if self._is_helper else "",
         )
 
@@ -190,8 +194,10 @@ class Helping:
         open_ones = [one for one in able if not _is_closed(ring, one.peer)]
         return self._parts.chance.choice(open_ones or able) if able else None
 
-    def avoid(self, owner: PeerKey, for_s: float) -> None:
+    def avoid(self, owner: PeerKey, for_s: float, word: str = "") -> None:
         self._avoided[owner] = anyio.current_time() + min(max(for_s, AGAIN_LEAST_S), AGAIN_MAX_S)
+        if word == UNTRUSTED:
+            self._distrusted[owner] = None
 
     # -- one URL
 
@@ -232,14 +238,16 @@ class Helping:
                 return no_result(index, lease)
             started, core = anyio.current_time(), self._parts.steward.core
             report, result = OriginReport(status=None, duration_s=0.0), no_result(index, "late")
+            stay = Stay()
             try:
                 with anyio.move_on_after(times.due - started):
-                    found = await self._parts.fetcher.fetch(self._request(item))
+                    found = await self._parts.fetcher.fetch(self._request(item, stay))
                     report = report_of(found, self._parts.wall_clock())
                     result = result_of(index, found, started - times.got)
             except FetchError as error:
                 result = no_result(index, type(error).__name__)
             finally:
+                stay.end()  # the owner's window may go back now: what stays open there would count for nobody
                 core.give_back(lease, report, anyio.current_time())
             return result
 
@@ -258,7 +266,7 @@ class Helping:
             await anyio.sleep(min(max(WAIT_LEAST_S, rest.until - anyio.current_time()), REST_LOOK_S))
         return "late"
 
-    def _request(self, item: Item) -> FetchRequest:
+    def _request(self, item: Item, stay: Stay) -> FetchRequest:
         return FetchRequest(
             url=item.url,
             etag=item.etag,
@@ -266,6 +274,7 @@ class Helping:
             accepts=wanted_types(item.url, self._parts.content),
             body_bytes_max=item.body_bytes_max,
             address=item.address,
+            stay=stay,
         )
 
     # -- what is told
@@ -356,7 +365,7 @@ class _Service:
             reply = await self._calls.call(self._owner, TAKE, body, deadline_s=WAIT_MS_MAX / 1000 + ANSWER_S)
             return decode_work(reply), asked
         except RefusedError as error:
-            self._helping.avoid(self._owner.peer, error.retry_after_s or 0.0)
+            self._helping.avoid(self._owner.peer, error.retry_after_s or 0.0, error.reason)
         except (CallError, MalformedError) as error:
             logger.debug("no work from an owner peer=%s error=%s", self._owner.peer.hex()[:16], error)
             self._helping.avoid(self._owner.peer, 0.0)

@@ -30,6 +30,8 @@ VALIDATOR_CHARACTERS_MAX: Final = 8_192
 ADDRESS_CHARACTERS_MAX: Final = 45
 WORD_CHARACTERS_MAX: Final = 100
 TIME_MS_MAX: Final = 600_000
+UNTRUSTED: Final = "untrusted"
+"""The refusal of an owner that found pages altered."""
 UNWANTED: Final = "unwanted"
 """In the place of a truncation: the body's type is none that the network takes in."""
 

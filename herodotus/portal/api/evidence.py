@@ -64,6 +64,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     fetched_by: str
     """The key of the peer that signed it; empty where nobody did."""
     is_signature_sound: bool
+    helper: str
+    """The key of the peer that asked the site on behalf of the signer, by the signer's word; empty: the signer did."""
     window: SignedWindowFacts | None
     differs: tuple[DifferingCapture, ...]
     holders: tuple[HolderWord, ...]

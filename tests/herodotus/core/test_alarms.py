@@ -12,6 +12,7 @@ from herodotus.core.status import (
     CopyPlacesStatus,
     CrawlStatus,
     DoorStatus,
+    HelpingStatus,
     HolderStatus,
     LeavingStatus,
     NoticesStatus,
@@ -46,6 +47,7 @@ def test_a_peer_that_is_well_raises_none() -> None:
     [
         (replace(STATUS, store=StoreStatus(problem="nothing can be stored: x")), "nothing can be stored: x"),
         (replace(STATUS, store=StoreStatus(damaged=3)), "3 damaged records"),
+        (replace(STATUS, helping=HelpingStatus(distrusted=1)), "1 owner found that pages"),
         (
             replace(STATUS, store=StoreStatus(lost=150, lost_files=("logs/7", "logs/8"))),
             "150 captures are lost: logs/7 and 1 more. Check the disk. Other holders send them again by themselves",

@@ -15,7 +15,7 @@ from warcio.archiveiterator import ArchiveIterator
 from herodotus.core.errors import UnusableArchiveError
 from herodotus.core.orders import Order, OrderReport, Say, Why
 from herodotus.core.removals import Removals, subject_of
-from herodotus.core.signatures import SignedWindow, signed, window_field
+from herodotus.core.signatures import SignedWindow, helper_field, signed, window_field
 from herodotus.portal.api import streams
 from herodotus.store.evidence import evidence
 from herodotus.store.sealing import seal
@@ -527,7 +527,8 @@ def test_who_stands_for_a_capture_is_told_to_anybody() -> None:
         steward=steward.public_key().public_bytes_raw(), number=3, granted_s=fresh.capture.time_s - 2,
         starts_ms=0, lasts_ms=9_000, count=5, addresses=["192.0.2.1"],
     )  # fmt: skip
-    fresh = signed(signer, replace(fresh, extra=(*fresh.extra, window_field(window))))
+    told = (window_field(window), helper_field("5a" * 32))
+    fresh = signed(signer, replace(fresh, extra=(*fresh.extra, *told)))
     other = signed(key_number(3), response(HOME, "20260105000100", b"<p>other"))
     holder = {"peer": "ab", "is_this_peer": False, "place": "192.0.2.0/24", "has_it": None, "is_absent": False,
               "proofs": "proven", "proven_s_ago": 7}  # fmt: skip
@@ -547,6 +548,7 @@ def test_who_stands_for_a_capture_is_told_to_anybody() -> None:
         signer.public_key().public_bytes_raw().hex(),
         True,
     )
+    assert facts["helper"] == "5a" * 32
     assert (facts["window"]["permitted_by"], facts["window"]["addresses"]) == (
         window.steward.hex(),
         ["192.0.2.1"],

@@ -387,6 +387,15 @@ async def test_a_helper_rests_between_two_fetches_whoever_asked_for_them() -> No
     assert min(after - before for before, after in itertools.pairwise(starts)) >= 1.0
 
 
+async def test_a_helper_keeps_no_connection_when_the_window_may_go_back() -> None:
+    web = Web()
+    await helping_with(web).fetched(0, item(), times())
+    request = web.requests[0]
+    assert (request.address, request.body_bytes_max) == (ADDRESS, BODY_BYTES_MAX)
+    assert request.stay is not None
+    assert request.stay.is_over
+
+
 async def test_what_has_no_time_left_is_not_fetched() -> None:
     web = Web()
     helping = helping_with(web)
@@ -447,7 +456,9 @@ async def test_an_altering_helper_has_no_work_in_the_end_and_no_altered_page_tha
     async with helping.running(SmallRing(contact(OWNER), record=_leaf()), Line(desk)):
         await anyio.sleep(1.0)
         found = [await owner.fetch(f"http://h{number}.example/") for number in range(30)]
+        await anyio.sleep(120.0)  # its next question is refused
     assert web.times("helper") == 3
+    assert helping.status().distrusted == 1
     assert all(isinstance(one, Capture) and one.body == one.url.encode() for one in found)
     assert list(desk.status().barred) == [HELPER.hex()]
 

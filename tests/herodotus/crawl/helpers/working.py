@@ -64,6 +64,7 @@ class Web:
     body_of: Callable[[str, str, int], bytes] = lambda who, url, times: url.encode()
     status: int = 200
     takes_s: float = 0.2
+    requests: list[FetchRequest] = field(default_factory=list)
 
     def by(self, who: str) -> "Asker":
         return Asker(self, who)
@@ -84,6 +85,7 @@ class Asker:
 
     async def fetch(self, request: FetchRequest) -> Capture | Skipped:
         self.web.asked.append((self.who, request.url, anyio.current_time()))
+        self.web.requests.append(request)
         began = wall()
         await anyio.sleep(self.web.takes_s)
         if not self.web.status:
