@@ -47,7 +47,7 @@ from herodotus.core.orders import (
     Why,
 )
 from herodotus.core.ports import Lane
-from herodotus.core.relays import WANTED
+from herodotus.core.relays import WANTED, closed_sentence
 from herodotus.core.sentences import said
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import Settings
@@ -481,7 +481,16 @@ class Peer:
     async def status(self) -> PeerStatus:
         parts = self._parts
         store = await self._archive.status()
-        ring = self._membership.status()
+        ring, calls = self._membership.status(), self._call_port.status()
+        if self._membership.node.is_closed:
+            relaying = calls.relaying
+            who = closed_sentence(
+                ring.reachability,
+                len(relaying.relays),
+                relaying.member_in_s,
+                is_member=relaying.is_member,
+            )
+            ring = replace(ring, reachability=who)
         found = PeerStatus(
             peer_id=shown_peer_id(parts.peer_id),
             nickname=parts.settings.operator.nickname,
@@ -494,7 +503,7 @@ class Peer:
             uptime_s=int(self._world.unix_s() - self._started_s),
             ring=replace(ring, ideal=ring.ideal and self._reach.is_proven, uncallable=self._reach.status()),
             observation=self._observation.status(),
-            calls=self._call_port.status(),
+            calls=calls,
             readers=ReadersStatus(
                 connections=self._portal.connections, refused=self._portal.refused, crowd=self._portal.crowd
             ),

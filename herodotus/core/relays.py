@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from math import ceil
 from random import Random
 from typing import Final
 
@@ -150,6 +151,18 @@ def way_between(
     return Way.OPEN_AT_ONCE if caller is called.mapping is Mapping.SAME else Way.JOIN
 
 
+def closed_sentence(found: str, relays: int, member_in_s: float | None, *, is_member: bool) -> str:
+    """Who a peer is that dial-backs did not reach, from their finding, which ends in advice on the router."""
+    advice = found.partition("In the router, ")[2]
+    if is_member:
+        through = "1 relay" if relays == 1 else f"{relays} relays"
+        faster = f" Faster: {advice}" if advice else ""
+        return f"Member behind a closed router: others reach it through {through}.{faster}"
+    if member_in_s is None:
+        return found
+    return f"{found} Member in {max(1, ceil(member_in_s / 60))} min if its lines hold."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A member that can be called, as a relay."""
@@ -183,6 +196,10 @@ class RelayKeeper:
 
     def breaks_often(self, now: float) -> bool:
         return len(self._breaks) == BREAKS_MAX and now - self._breaks[0] < BREAKS_WITHIN_S
+
+    def member_in_s(self, now: float) -> float | None:
+        """Until it is one, if the lines hold; None where it lacks relays."""
+        return None if self._full_since is None else max(0.0, self._full_since + self._full_after_s - now)
 
     def choice(self, members: Iterable[Candidate], now: float) -> list[Candidate]:
         """At random some that could be kept besides those that are. The first to accept are the nearest."""

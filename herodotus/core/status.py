@@ -130,6 +130,7 @@ class RelayStatus:
     counts: dict[str, int] = field(default_factory=dict)
     relays: tuple[str, ...] = ()
     is_member: bool = False
+    member_in_s: int | None = None
     knocks: dict[str, int] = field(default_factory=dict)
 
 

@@ -202,10 +202,12 @@ class CallPort:
         if self._kept is None:
             return found
         keeper = self._kept.keeper
+        member_in_s = keeper.member_in_s(anyio.current_time())
         return replace(
             found,
             relays=tuple(relay.hex()[:16] for relay in keeper.relays),
             is_member=keeper.is_member,
+            member_in_s=None if member_in_s is None else int(member_in_s),
             knocks=dict(self._kept.counts),
         )
 

@@ -15,9 +15,11 @@ from herodotus.core.relays import (
     RelayDesk,
     RelayKeeper,
     Way,
+    closed_sentence,
     way_between,
 )
 
+FOUND = "Not callable yet. In the router, forward UDP 7 to 10.0.0.2."
 SEEN = ("198.51.100.7", 4484)
 V4, V6 = ("192.0.2.1", 4484), ("2001:db8::1", 4484)
 
@@ -195,3 +197,30 @@ def test_a_peer_that_was_out_of_reach_three_times_in_six_hours_is_no_member() ->
     keeper.advance(3_600.0 + bounds.BREAKS_WITHIN_S)
     keeper.advance(3_600.0 + bounds.BREAKS_WITHIN_S + 1_800.0)
     assert keeper.is_member
+
+
+@pytest.mark.parametrize(
+    ("relays", "member_in_s", "is_member", "said"),
+    [
+        (
+            3,
+            0.0,
+            True,
+            "Member behind a closed router: others reach it through 3 relays. Faster: forward UDP 7 to 10.0.0.2.",
+        ),
+        (
+            3,
+            61.0,
+            False,
+            "Not callable yet. In the router, forward UDP 7 to 10.0.0.2. Member in 2 min if its lines hold.",
+        ),
+        (1, None, False, FOUND),
+    ],
+)
+def test_a_closed_peer_says_what_it_is_and_what_comes(
+    relays: int, member_in_s: float | None, is_member: bool, said: str
+) -> None:
+
+    assert closed_sentence(FOUND, relays, member_in_s, is_member=is_member) == said
+    plain = closed_sentence("leaf: nobody called", 1, None, is_member=True)
+    assert plain == "Member behind a closed router: others reach it through 1 relay."
