@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.cold_dials import ColdDials
 from dht.core.effects import Effect, JoinFailed, LookupDone, PositionTaken, Send
+from dht.core.frames import Address as SocketAddress
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
 from dht.core.messages import (
@@ -77,6 +78,7 @@ from dht.relaying import KEEP_OPEN_S, Relaying
 from dht.short_calls import ShortCalls
 from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent
 from dht.udp import UdpTransport, open_udp
+from dht.ways import Ways
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +160,10 @@ class RingNode(RingReader):
         self._relaying = Relaying(
             self.endpoint.link, self, record=lambda: self.record, counts=self.endpoint.dropped
         )
-        self.endpoint.way_to = self._relaying.way_to
+        self._ways = Ways(
+            self.endpoint, self, lambda: self.machine.own_record.lines, {":" in host for host in hosts}
+        )
+        self.endpoint.way_to = self._way_to
         self.short_calls = ShortCalls(self._send, ports.random)
         """Small questions of the parts above the ring."""
         self._meeting = Meeting(peer_key(key), lambda: self._transport)
@@ -373,6 +378,10 @@ class RingNode(RingReader):
     def _send(self, message: Message, to: Contact) -> None:
         self._transport.send(message, to)
 
+    def _way_to(self, to: Contact, target: SocketAddress, now: float) -> tuple[SocketAddress, bool]:
+        way = self._ways.way_to(to, target, now)
+        return (way, False) if way != target else self._relaying.way_to(to, target, now)
+
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Send(to=to, message=message):
@@ -457,7 +466,7 @@ def _first_record(settings: NodeSettings, key: Ed25519PrivateKey) -> PeerRecord:
         version=RECORD_VERSION,
         network=settings.rules.network,
         peer=peer_key(key),
-        lines=(Line.at(settings.address),),
+        lines=(Line.at(settings.address), *settings.others),
         slot=settings.slot,
         virtual_nodes=settings.virtual_nodes,
         incarnation=settings.incarnation,

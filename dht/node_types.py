@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht.core.effects import ArcsChanged, Joined, PeerChanged, RingChanged
 from dht.core.machine import RingStatistics
 from dht.core.reachability import Reachability
-from dht.core.records import Address, Contact, SignedRecord, Stay
+from dht.core.records import Address, Contact, Line, SignedRecord, Stay
 from dht.core.rules import RingRules
 from dht.dialback import DialBack, DialStream, dial_back
 from dht.transport import TransportLimits, TransportStatistics
@@ -29,6 +29,8 @@ class NodeSettings:
 
     rules: RingRules
     address: Address
+    others: tuple[Line, ...] = ()
+    """Our lines in another family than that of `address`."""
     is_address_guessed: bool = False
     inside: str = ""
     """Our address behind a router, for people; empty: the same."""

@@ -42,11 +42,15 @@ class PendingRequest:
 
 class MachineHost:
     __slots__ = (
-        "_heap", "_round_trips", "_sequence", "counts", "effects", "health", "loopback", "me",
+        "_heap", "_round_trips", "_sequence", "counts", "effects", "families", "health", "loopback", "me",
         "notary", "on_loss", "questions", "random", "rules", )  # fmt: skip
 
-    def __init__(self, me: Contact, rules: RingRules, notary: Notary, random: Random) -> None:
+    def __init__(
+        self, me: Contact, rules: RingRules, notary: Notary, random: Random, families: frozenset[int]
+    ) -> None:
         self.me = me
+        self.families = families
+        """How long the packed addresses are that we have ourselves: 4, 16, or both."""
         self.rules = rules
         self.notary = notary
         self.random = random

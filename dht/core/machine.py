@@ -100,7 +100,8 @@ class RingMachine:
     def __init__(self, *, record: PeerRecord, rules: RingRules, notary: Notary, random: Random) -> None:
         """`record` says who we are; its incarnation and dates are renewed here, whenever needed."""
         self._record = record
-        self._host = MachineHost(first_contact_of(record, rules.id_check), rules, notary, random)
+        families = frozenset(len(line.host) for line in record.lines)
+        self._host = MachineHost(first_contact_of(record, rules.id_check), rules, notary, random, families)
         self.rules = rules
         self.table = MemberTable(rules.id_check, rules.places)
         self._gossip = Gossip(

@@ -29,7 +29,7 @@ from dht.core.ids import PeerKey
 from dht.core.membership import MemberTable
 from dht.core.messages import Ping, ProbeReply, ProbeRequest, Reply
 from dht.core.places import place_at, standing_at
-from dht.core.records import LEAF, Contact, SignedRecord, first_contact_of
+from dht.core.records import LEAF, Contact, PeerRecord, SignedRecord, first_contact_of
 from dht.core.round_trips import TIMEOUT_MAX_S
 from dht.core.rules import TRIES
 
@@ -137,7 +137,20 @@ class Newcomers:
         host = record.lines[0].host
         if held is not None and held.record.lines[0].host == host and not held.record.flags & LEAF:
             return True
-        return (record.peer, host) in self._proven
+        if len(host) in self._host.families:
+            return (record.peer, host) in self._proven
+        # We have no address of the family that its positions follow from: members that have one see to that.
+        return any((record.peer, line.host) in self._proven for line in record.lines)
+
+    def _contact_of(self, record: PeerRecord) -> Contact:
+        """Where we can ask it: on the line that its positions follow from, if that is of a family of ours."""
+        contact = first_contact_of(record, self._host.rules.id_check)
+        if len(contact.address.host) in self._host.families:
+            return contact
+        for line in record.lines:
+            if line.udp and len(line.host) in self._host.families:
+                return Contact.at(record.peer, line.address, record.slot, 0, self._host.rules.id_check)
+        return contact
 
     def _place_of(self, signed: SignedRecord) -> bytes:
         """Empty, without a bound: by peer our own network, as all peers of a laboratory may be in it."""
@@ -171,7 +184,7 @@ class Newcomers:
             if peer not in self._asked and not (place and self._asked_of[place] >= ASKED_OF_A_PLACE_MAX):
                 self._asked.add(peer)
                 self._asked_of[place] += 1
-                contact = first_contact_of(signed.record, self._host.rules.id_check)
+                contact = self._contact_of(signed.record)
                 asked = partial(self._answered, contact)
                 ping = Ping(id=self._host.new_id())
                 self._host.ask(contact, ping, asked, now, timeout_s=ASKED_S / TRIES, is_favour=True)

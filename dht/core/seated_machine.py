@@ -41,7 +41,17 @@ _FOR_THE_SEAT: Final = frozenset((JoinFailed, PositionTaken))
 
 
 class SeatedMachine:
-    __slots__ = ("_build", "_given", "_id_check", "_news", "_on_order", "_virtual_nodes", "keeper", "machine")
+    __slots__ = (
+        "_build",
+        "_given",
+        "_id_check",
+        "_news",
+        "_on_order",
+        "_others",
+        "_virtual_nodes",
+        "keeper",
+        "machine",
+    )
 
     def __init__(
         self,
@@ -66,6 +76,7 @@ class SeatedMachine:
         )
         self.machine = build(record)
         self._build = build
+        self._others = record.lines[1:]  # that no position follows from
         self._given = given
         self._id_check: IdCheck = id_check
         self._virtual_nodes = record.virtual_nodes  # when it is a member
@@ -149,7 +160,7 @@ class SeatedMachine:
         last = self.machine
         record = replace(
             last.own_record,
-            lines=(Line.at(seat.address),),
+            lines=(Line.at(seat.address), *self._others),
             slot=seat.slot,
             virtual_nodes=1 if seat.is_leaf else self._virtual_nodes,  # a leaf has none: weigh little
             flags=(LEAF if seat.is_leaf else 0) | (CLOSED if seat.relays else 0),

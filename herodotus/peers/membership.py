@@ -22,7 +22,7 @@ from dht.core.machine import NodeView
 from dht.core.places import FORGOTTEN_DAYS, PlaceRules, Standing, day_from, moved
 from dht.core.reachability import Reachability
 from dht.core.reader import Member
-from dht.core.records import SECONDS_PER_DAY, Address, PeerRecord, SignedRecord, Stay
+from dht.core.records import SECONDS_PER_DAY, Address, Line, PeerRecord, SignedRecord, Stay
 from dht.core.rules import RingRules
 from dht.dialback import DialBack
 from dht.discovery.lan import LanDiscovery
@@ -33,7 +33,7 @@ from dht.endpoint import socket_address
 from dht.finding import Finders, first_contacts, is_wildcard, keep_finding, record_facts, remember
 from dht.identity import Verifier, peer_key
 from dht.transport import TransportLimits
-from dht.udp import every_family
+from dht.udp import ANY_IPV6, every_family
 from dht.wire import encode_record
 from herodotus.core.charter import Charter
 from herodotus.core.errors import PortTaken, StorageFailure
@@ -56,6 +56,7 @@ from herodotus.peers.net.line import Port
 
 logger = logging.getLogger(__name__)
 
+_UNIQUE_LOCAL = ip_network("fc00::/7")
 DOORS_MAX = 3
 """Members that an invitation names: the line stays short enough to be read out."""
 JOIN_PATIENCE_S = 3.0
@@ -159,6 +160,9 @@ class RingMembership:
         settings = NodeSettings(
             rules=self.rules,
             address=address,
+            others=()
+            if self._ring.advertise
+            else other_lines(listen, address, self._parts.world.outgoing_hosts()),
             is_address_guessed=is_guessed,
             inside=outgoing[0] if outgoing else "",
             slot=first_slot(self._ring.slot, last, address),
@@ -457,6 +461,18 @@ def age_on(
     if last is None or now - last.issued_s >= FORGOTTEN_DAYS * SECONDS_PER_DAY:
         return 0, ()
     return last.since, moved(last, address.host, rules)
+
+
+def other_lines(listen: HostPort, address: Address, outgoing: Sequence[str]) -> tuple[Line, ...]:
+    """Our line in the other family, if the default listens there and it is no address of the house alone."""
+    if listen.host != ANY_IPV6 or len(address.host) != IPV4_BYTES:
+        return ()
+    hosts = (ip_address(host) for host in outgoing if ":" in host)
+    return tuple(
+        Line(host=host.packed, udp=listen.port, tcp=listen.port)
+        for host in hosts
+        if host not in _UNIQUE_LOCAL and not host.is_link_local and not host.is_loopback
+    )
 
 
 def own_address(listen: HostPort, advertise: str, outgoing: Sequence[str]) -> tuple[Address, bool]:

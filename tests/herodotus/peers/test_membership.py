@@ -18,6 +18,7 @@ from herodotus.core.status import PlacesStatus, SilentStatus
 from herodotus.peers.membership import (
     age_on,
     first_slot,
+    other_lines,
     outside_port,
     own_address,
     places_status,
@@ -109,6 +110,26 @@ def test_a_peer_is_where_it_was_told_or_where_its_datagrams_leave(
 ) -> None:
     address, is_guessed = own_address(HostPort(host=listen, port=4484), advertise, outgoing)
     assert (str(ip_address(address.host)), is_guessed) == expected
+
+
+@pytest.mark.parametrize(
+    ("listen", "first", "outgoing", "expected"),
+    [
+        ("::", "192.0.2.7", ("192.0.2.7", "2001:db8::7"), ["2001:db8::7"]),
+        ("::", "192.0.2.7", ("192.0.2.7",), []),
+        ("::", "192.0.2.7", ("192.0.2.7", "fd00::7"), []),  # of the house alone
+        ("::", "192.0.2.7", ("192.0.2.7", "fe80::7"), []),
+        ("::", "2001:db8::7", ("2001:db8::7",), []),  # it is the first already
+        ("0.0.0.0", "192.0.2.7", ("192.0.2.7", "2001:db8::7"), []),
+    ],
+)
+def test_a_peer_on_two_families_has_a_second_line(
+    listen: str, first: str, outgoing: tuple[str, ...], expected: list[str]
+) -> None:
+    address = Address(host=ip_address(first).packed, port=4484)
+    lines = other_lines(HostPort(host=listen, port=4484), address, outgoing)
+    assert [str(ip_address(line.host)) for line in lines] == expected
+    assert all((line.udp, line.tcp) == (4484, 4484) for line in lines)
 
 
 def test_no_charter_has_longer_lists_than_a_state_can_carry() -> None:

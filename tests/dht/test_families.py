@@ -1,0 +1,167 @@
+"""Peers with IPv4, with IPv6 and with both: do they find each other, and are they one ring?"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+from msgspec.structs import replace as changed
+
+from dht.core.frames import Address as SocketAddress
+from dht.core.ids import NetworkId, PeerKey, key_of
+from dht.core.records import Contact, Line
+from dht.core.sessions import Session
+from dht.endpoint import FRESH_S, SessionEndpoint, packed_address, socket_address
+from dht.identity import sign_record
+from dht.node import RingNode, open_node
+from dht.node_types import NodePorts, NodeSettings
+from dht.transport import TransportLimits
+from dht.udp import bind
+from dht.ways import FORGOTTEN_S, NEXT_LINE_S, Ways
+from dht.wire import encode_record
+from tests.dht.link_world import NETWORK, key_from
+from tests.dht.test_node import EPOCH_S, RULES, until
+from tests.dht.values import record_of
+
+FOUR = Line(host=bytes((192, 0, 2, 7)), udp=4484, tcp=4484)
+SIX = Line(host=bytes.fromhex("20010db8000000000000000000000007"), udp=4485, tcp=4485)
+BY_FOUR, BY_SIX = (socket_address(line.host, line.udp) for line in (FOUR, SIX))
+
+
+@pytest.fixture
+def anyio_backend() -> Any:
+    """The sockets are real: a virtual clock may only jump when nothing has been on its way for a millisecond."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
+
+
+class Known:
+    """A table that holds one other peer."""
+
+    def __init__(self, others: Sequence[Line]) -> None:
+        self._lines = {key(b"other"): tuple(others)}
+
+    def lines_of(self, peer: PeerKey) -> tuple[Line, ...]:
+        return self._lines.get(peer, ())
+
+
+def key(name: bytes) -> Any:
+    return name.ljust(32, b"-")
+
+
+def endpoint_of(name: str) -> SessionEndpoint:
+    return SessionEndpoint(
+        key=key_from(name),
+        network=NetworkId(NETWORK),
+        id_check="ip",
+        record=lambda: None,
+        entropy=Random(name).randbytes,
+    )
+
+
+def ways_of(own: Sequence[Line], others: Sequence[Line], of: SessionEndpoint | None = None) -> Ways:
+    return Ways(of or endpoint_of("anna"), Known(others), lambda: own, (False, True))
+
+
+def other(line: Line = FOUR) -> Contact:
+    return Contact.at(key(b"other"), line.address, 0, 0, "ip")
+
+
+def test_with_ipv6_of_our_own_it_is_tried_first_and_each_line_has_a_quarter_of_a_second() -> None:
+    ways = ways_of((FOUR, SIX), (FOUR, SIX))
+    found = [ways.way_to(other(), BY_FOUR, now) for now in (0.0, 0.1, NEXT_LINE_S, NEXT_LINE_S + 0.1, 1.0)]
+    assert found == [BY_SIX, BY_SIX, BY_FOUR, BY_FOUR, BY_SIX]
+    assert ways_of((FOUR,), (FOUR, SIX)).way_to(other(), BY_FOUR, 0.0) == BY_FOUR
+
+
+def test_a_line_without_datagrams_is_no_way() -> None:
+    ways = ways_of((FOUR, SIX), (FOUR, changed(SIX, udp=0)))
+    assert {ways.way_to(other(), BY_FOUR, now) for now in (0.0, 1.0, 2.0)} == {BY_FOUR}
+
+
+def test_what_goes_to_an_address_of_no_record_goes_there() -> None:
+    elsewhere = ("192.0.2.99", 4484)
+    ways = ways_of((FOUR, SIX), (FOUR, SIX))
+    at = Contact.at(key(b"other"), packed_address(elsewhere), 0, 0, "ip")
+    assert ways.way_to(at, elsewhere, 0.0) == elsewhere
+
+
+def test_the_line_that_answered_last_comes_first_and_gives_way_when_it_is_silent() -> None:
+    anna = endpoint_of("anna")
+    ways = ways_of((FOUR, SIX), (FOUR, SIX), anna)
+    anna.link.sessions.add(session_at(BY_FOUR), 0.0)
+    assert ways.way_to(other(), BY_FOUR, FRESH_S) == BY_FOUR
+    later = FRESH_S + 100.0
+    assert [ways.way_to(other(), BY_FOUR, later + s) for s in (0.0, 0.5, 1.0)] == [BY_FOUR, BY_SIX, BY_FOUR]
+    assert ways.way_to(other(), BY_FOUR, later + 1.0 + FORGOTTEN_S) == BY_FOUR
+
+
+def session_at(address: SocketAddress, record: bytes = b"") -> Session:
+    return Session(
+        local_id=bytes(8),
+        remote_id=bytes(8),
+        public_key=key(b"other"),
+        address=address,
+        keys=(b"a" * 32, b"b" * 32),
+        record=record,
+        is_initiator=True,
+        now=0.0,
+    )
+
+
+@pytest.mark.parametrize(("own", "expected"), [((SIX,), BY_SIX), ((FOUR, SIX), BY_FOUR)])
+def test_a_newcomer_is_asked_where_its_place_is_unless_we_have_no_such_address(
+    own: Sequence[Line], expected: SocketAddress
+) -> None:
+    anna, record = endpoint_of("anna"), changed(record_of("bert"), lines=(FOUR, SIX))
+    session = session_at(BY_SIX, encode_record(sign_record(key_from("bert"), record)))
+    session.public_key = record.peer
+    anna.link.sessions.add(session, 0.0)
+    first = Contact.at(record.peer, FOUR.address, 0, 0, "ip")
+    assert ways_of(own, (), anna).way_to(first, BY_FOUR, 1.0) == expected
+
+
+@asynccontextmanager
+async def opened(name: str, hosts: Sequence[str]) -> AsyncIterator[RingNode]:
+    with bind((hosts[0], 0)) as probe:
+        port = int(probe.getsockname()[1])
+    first, *others = (packed_address((host, port)) for host in hosts)
+    settings = NodeSettings(
+        rules=replace(RULES, id_check="ip"),
+        address=first,
+        others=tuple(map(Line.at, others)),
+        limits=TransportLimits.for_one_machine(),
+    )
+    ports = NodePorts(
+        wall_clock=lambda: EPOCH_S + anyio.current_time(),
+        random=Random(name),
+        entropy=Random(f"{name} {port}").randbytes,
+    )
+    async with open_node(settings, key_from(name), ports, [(host, port) for host in hosts]) as node:
+        yield node
+
+
+@pytest.mark.anyio
+async def test_peers_with_ipv6_alone_and_peers_with_both_are_one_ideal_ring() -> None:
+    async with AsyncExitStack() as stack:
+        both, six, again = [
+            await stack.enter_async_context(opened(name, hosts))
+            for name, hosts in (
+                ("both", ("127.1.0.1", "::1")),
+                ("six", ("::1",)),
+                ("both again", ("127.2.0.1", "::1")),
+            )
+        ]
+        await both.join([])
+        assert await six.join([both.lines_of(both.me.peer)[1].address])
+        assert await again.join([both.me.address])
+        nodes = (both, six, again)
+        await until(lambda: all(len(node.members()) == 3 for node in nodes), within_s=120)
+        await until(lambda: all(node.statistics().is_ideal for node in nodes), within_s=120)
+        assert all(node.statistics().is_joined for node in nodes)
+        assert six.statistics().restarts == 0
+        found = [await node.holders(key_of(b"a page"), 3) for node in nodes]
+        assert found[0] == found[1] == found[2]
