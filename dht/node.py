@@ -19,7 +19,7 @@ import anyio.abc
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.cold_dials import ColdDials
-from dht.core.effects import Effect, JoinFailed, LookupDone, PositionTaken, Send
+from dht.core.effects import Effect, JoinFailed, LookupDone, PositionTaken, SeatOver, Send
 from dht.core.frames import Address as SocketAddress
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
@@ -391,7 +391,7 @@ class RingNode(RingReader):
                 self._lookups[lookup_id].event.set()
             case PositionTaken(holder=holder):
                 logger.warning("our position is taken by=%s", address_text(holder.address))
-            case JoinFailed() | LookupDone():
+            case JoinFailed() | LookupDone() | SeatOver():
                 pass  # the seat's order says what comes of it; nobody waits for the lookup any more
             case _:
                 for subscription in self._subscriptions:

@@ -23,7 +23,16 @@ from msgspec.msgpack import Decoder, Encoder
 
 from dht.core import messages as m
 from dht.core.frames import PAYLOAD_BYTES_MAX
-from dht.core.ids import IPV4_BYTES, IPV6_BYTES, PEER_KEY_BYTES, IdCheck, NetworkId, PeerKey
+from dht.core.ids import (
+    IPV4_BYTES,
+    IPV6_BYTES,
+    IPV6_PREFIX_BYTES,
+    PEER_KEY_BYTES,
+    IdCheck,
+    NetworkId,
+    PeerKey,
+    anchor_of,
+)
 from dht.core.records import (
     NO_DAY,
     NO_PORT,
@@ -41,8 +50,10 @@ from dht.core.records import (
     PortField,
     SignedRecord,
     SlotField,
+    is_birth,
     is_host,
 )
+from dht.core.seats import MARK_BYTES
 
 RECORD_DOMAIN: Final = b"herodotus/rec/1"
 DEATH_DOMAIN: Final = b"herodotus/death/1"
@@ -64,7 +75,8 @@ _FAULTS: Final = (msgspec.MsgspecError, ValueError, RecursionError, struct.error
 
 
 def _contact_fields(contact: Contact) -> tuple[object, ...]:
-    return contact.peer, contact.address.host, contact.address.port, contact.slot, contact.index
+    fields = (contact.peer, contact.address.host, contact.address.port, contact.slot, contact.index)
+    return (*fields, anchor_of(contact.birth)) if contact.birth else fields
 
 
 _encode: Final = Encoder(enc_hook=_contact_fields).encode
@@ -89,6 +101,7 @@ _PACKERS: Final[dict[type, Callable[[Any], tuple[object, ...]]]] = {
     m.MemberRecords: lambda v: (17, v.id, _news_fields(v.news), v.more),
     m.Offer: lambda v: (26, v.id, pack(f">{len(v.marks)}Q", *v.marks)),
     m.Want: lambda v: (27, v.id, pack(f">{len(v.marks)}Q", *v.marks)),
+    m.AskSeats: lambda v: (36, v.id, b"".join(v.marks)),
 }
 """Those that are not encoded as they stand."""
 
@@ -145,6 +158,7 @@ class _Contact(Struct, array_like=True, frozen=True):
     port: PortField
     slot: SlotField
     index: IndexField
+    birth: Annotated[bytes, Meta(max_length=IPV6_PREFIX_BYTES)] = b""
 
 
 class _Packed(Struct, array_like=True, frozen=True):
@@ -173,12 +187,17 @@ class _Want(_Packed, frozen=True, tag=27):
     marks: Annotated[bytes, Meta(min_length=8, max_length=8 * m.NEWS_MAX)]
 
 
+class _AskSeats(_Packed, frozen=True, tag=36):
+    marks: Annotated[bytes, Meta(min_length=MARK_BYTES, max_length=MARK_BYTES * m.SEATS_ASKED_MAX)]
+
+
 _PACKED: Final = {
     m.Digest: _Digest,
     m.DigestDiffers: _DigestDiffers,
     m.Pull: _Pull,
     m.Offer: _Offer,
     m.Want: _Want,
+    m.AskSeats: _AskSeats,
 }
 _SHAPES: Final = tuple(_PACKED.get(kind, kind) for kind in (*m.REQUESTS, *m.REPLIES))
 _KINDS: Final = frozenset(shape.__struct_config__.tag for shape in _SHAPES)
@@ -188,6 +207,18 @@ _NEWS_KINDS: Final = frozenset(kind.__struct_config__.tag for kind in get_args(N
 
 def _marks(packed: bytes) -> tuple[int, ...]:
     return unpack(f">{len(packed) // 8}Q", packed)
+
+
+def _seat_marks(packed: bytes) -> tuple[bytes, ...]:
+    if len(packed) % MARK_BYTES:
+        raise ValueError("half a mark")
+    return tuple(packed[at : at + MARK_BYTES] for at in range(0, len(packed), MARK_BYTES))
+
+
+def _words(words: bytes) -> bytes:
+    if any(word > 2 for word in words):
+        raise ValueError("no such word")
+    return words
 
 
 def _ascending(numbers: bytes) -> tuple[int, ...]:
@@ -256,6 +287,8 @@ _BUILDERS: Final[dict[type, Callable[[Any], m.Message]]] = {
     ),
     _Offer: lambda s: m.Offer(id=s.id, marks=_marks(s.marks)),
     _Want: lambda s: m.Want(id=s.id, marks=_marks(s.marks)),
+    _AskSeats: lambda s: m.AskSeats(id=s.id, marks=_seat_marks(s.marks)),
+    m.SeatsKnown: lambda s: m.SeatsKnown(id=s.id, words=_words(s.words)),
 }
 """What makes the message, where the decoder alone could not."""
 
@@ -298,13 +331,18 @@ class MessageCodec:
             sound = msgspec.convert(fields, _Contact)
             if not is_host(sound.host):
                 raise ValueError("no address")
+            birth = (
+                sound.birth if len(sound.birth) != IPV6_PREFIX_BYTES else sound.birth.ljust(IPV6_BYTES, b"\0")
+            )
+            if birth and (id_check != "ip" or not is_birth(birth) or sound.slot):
+                raise ValueError("no seat")
             address = Address(host=sound.host, port=sound.port)
-            return Contact.at(sound.peer, address, sound.slot, sound.index, id_check)
+            return Contact.at(sound.peer, address, sound.slot, sound.index, id_check, birth)
 
         def to_contact(_kind: type, fields: Any) -> Contact:
             if fields.__class__ is not list:
                 raise ValueError("no contact")
-            return contact(*fields) if len(fields) == 5 else contact(*fields[:5])
+            return contact(*fields) if len(fields) <= 6 else contact(*fields[:6])
 
         self._decode: Callable[[bytes], Any] = Decoder(reduce(or_, _SHAPES), dec_hook=to_contact).decode
 

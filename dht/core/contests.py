@@ -77,6 +77,8 @@ class Contests:
             self._host.send(self._contact(claimant), Rumour(id=self._host.new_id(), news=(rival,)))
 
     def _is_older(self, claimant: SignedRecord, rival: SignedRecord) -> bool:
+        if (claimant.record.seat is None) != (rival.record.seat is None):
+            return claimant.record.seat is not None  # it was there first, and is remembered
         since_s = self._table.claimed_s(rival)
         return (claimant.record.issued_s, claimant.record.peer) < (since_s, rival.record.peer)
 

@@ -8,7 +8,7 @@ from typing import Literal
 from dht.core.arcs import Arc
 from dht.core.ids import Key, PeerKey
 from dht.core.messages import Message
-from dht.core.records import Contact
+from dht.core.records import Birth, Contact
 
 Clock = Literal["well", "unreachable", "suspect", "dead", "left", "rotated", "departed"]
 
@@ -73,4 +73,21 @@ class LookupDone:
     is_dense: bool  # False: the holders are suspiciously far apart for this ring
 
 
-Effect = Send | Joined | JoinFailed | PositionTaken | RingChanged | ArcsChanged | PeerChanged | LookupDone
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeatOver:
+    """Our seat has lasted its days: the next one is from another host, so join there."""
+
+    birth: Birth
+
+
+Effect = (
+    Send
+    | Joined
+    | JoinFailed
+    | PositionTaken
+    | SeatOver
+    | RingChanged
+    | ArcsChanged
+    | PeerChanged
+    | LookupDone
+)

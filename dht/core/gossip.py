@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 from dht.core import rules as bounds
 from dht.core.contests import Contests
@@ -47,10 +47,15 @@ from dht.core.records import (
     record_fault,
 )
 from dht.core.rumours import Rumours
+from dht.core.seat_checks import SeatChecks
+from dht.core.seats import SeatMemory
 from dht.core.thrift import DIGEST_BYTES, NEWS_BYTES, SEALED_BYTES, Thrift, keep_sample
 from dht.core.witnesses import REFUTED_WITHIN_S, Refutations
 
 Way = Literal["rumour", "table"]
+
+LOOK_AFTER_SEATS_S: Final = 1_800.0
+"""Seats end after a day, at the earliest."""
 
 
 class Gossip:
@@ -62,6 +67,7 @@ class Gossip:
         near: Callable[[Contact], bool],
         table_changed: Callable[[SignedRecord], None],
         place_taken: Callable[[SignedRecord], None],
+        seats: SeatMemory,
     ) -> None:
         self._host = host
         self._table = table
@@ -77,6 +83,7 @@ class Gossip:
         self.rumours = Rumours(host, table, self.thrift, self._anybody, self.hear)
         self.refutations = Refutations()
         self.newcomers = Newcomers(host, table, self._hear_proven)
+        self.seats = SeatChecks(host, table, seats, self.detector.unwell, self._hear_proven, self._drop)
         self._refuted_at = float("-inf")  # a death of ours
         self._is_eager = True
         self._is_hastened = False
@@ -91,6 +98,7 @@ class Gossip:
         self.thrift.start(now)
         self._host.at(now + self._host.random.uniform(0, self._digest_period()), self._compare)
         self._host.at(now + self._host.jittered(self._host.rules.graveyard_s), self._visit_grave)
+        self._host.at(now + LOOK_AFTER_SEATS_S, self._look_after_seats)
 
     @property
     def level(self) -> int:
@@ -137,7 +145,7 @@ class Gossip:
             return False
         # The signature last: it costs more than all other checks, and most of what we hear we know already.
         fault = record_fault(record, self._host.rules.network, now) or self._table.refusal(signed)
-        fault = fault or self.newcomers.refusal(signed, now)
+        fault = fault or self.newcomers.refusal(signed, now) or self.seats.refusal(record, now)
         if fault is None and not self._host.notary.is_record_signed(signed):
             fault = "forged"
         elif fault is None and record.previous == self._host.me.peer:
@@ -149,7 +157,10 @@ class Gossip:
         if fault is not None:
             self._host.counts[f"records {fault}"] += 1
             return False
-        if self.newcomers.must_wait(signed, now, is_rumour=way == "rumour"):
+        is_rumour = way == "rumour"
+        if self.newcomers.must_wait(signed, now, is_rumour=is_rumour):
+            return False
+        if self.seats.must_wait(signed, now, is_rumour=is_rumour):
             return False
         if record.previous:
             self._rotate(signed, now)
@@ -157,11 +168,18 @@ class Gossip:
         if isinstance(tomb, Death) and now <= until - bounds.TOMB_LIFE_S + REFUTED_WITHIN_S:
             self.refutations.refuted(tomb, now)
         self._table.put(signed)
+        self.seats.entered(record)
         assert self._table.records[record.peer] is signed
         # The signer of a newer record is alive, even if it has not spoken to us.
         self.detector.heard(record.peer)
         self._table_changed(signed)
         return True
+
+    def _drop(self, peer: PeerKey) -> None:
+        """Out of the table: it claimed a seat that others remember otherwise."""
+        signed = self._table.remove(peer)
+        if signed is not None:
+            self._table_changed(signed)
 
     def _lost_place(self, claimant: SignedRecord, rival: SignedRecord, now: float) -> None:
         if rival.record.peer == self._host.me.peer:
@@ -420,6 +438,13 @@ class Gossip:
             if signed is not None:
                 self._host.counts["records expired"] += 1
                 self._table_changed(signed)
+
+    def _look_after_seats(self, now: float) -> None:
+        """Of a ring that we know whole: else a member that we hear nothing of may be there."""
+        self._host.at(now + LOOK_AFTER_SEATS_S, self._look_after_seats)
+        if self.level < 2:
+            departed = (peer for peer, (tomb, _) in self._table.tombs.items() if isinstance(tomb, Departure))
+            self.seats.memory.look(self._table.records, departed, now)
 
     # --- budget
 

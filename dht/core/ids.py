@@ -68,6 +68,11 @@ def anchor_of(host: bytes) -> bytes:
     return host if len(host) == IPV4_BYTES else host[:IPV6_PREFIX_BYTES]
 
 
+def birth_host(host: bytes) -> bytes:
+    """The host that a seat is from, in its one form: what does not count for the position is zero."""
+    return anchor_of(host).ljust(len(host), b"\0")
+
+
 def position_of(host: bytes, port: int, slot: int, index: int, id_check: IdCheck) -> Key:
     """Where virtual node `index` of the peer at this address sits.
 

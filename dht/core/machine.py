@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from dht.core import rules as bounds
 from dht.core.arcs import Arc
-from dht.core.effects import ArcsChanged, Effect, PositionTaken
+from dht.core.effects import ArcsChanged, Effect, PositionTaken, SeatOver
 from dht.core.gossip import Gossip
 from dht.core.host import MachineHost
 from dht.core.ids import Key, PeerKey, is_in_arc
@@ -32,7 +32,9 @@ from dht.core.messages import (
     REQUESTS,
     Accuse,
     Ack,
+    AskSeats,
     CallsFail,
+    Closer,
     DialBackRequest,
     Digest,
     Find,
@@ -40,9 +42,11 @@ from dht.core.messages import (
     Knock,
     Knocked,
     Message,
+    NeighbourState,
     Notify,
     NotMember,
     Offer,
+    Owner,
     Ping,
     Pong,
     ProbeRequest,
@@ -54,7 +58,7 @@ from dht.core.messages import (
     Want,
 )
 from dht.core.placement import first, own_arcs
-from dht.core.places import trail_on
+from dht.core.places import sits_by, trail_on
 from dht.core.records import (
     CLOSED,
     DAY_MAX,
@@ -62,6 +66,7 @@ from dht.core.records import (
     RECORD_REFRESH_S,
     U32,
     Contact,
+    Line,
     Notary,
     PeerRecord,
     SignedRecord,
@@ -73,6 +78,12 @@ from dht.core.records import (
 from dht.core.ring import VirtualNode
 from dht.core.routing import Router
 from dht.core.rules import RingRules
+from dht.core.seats import SeatMemory, seat_on
+
+TOLD_OF_MOVES: Final = 8
+"""Members anywhere in the ring, beside the neighbours: each tells others."""
+SETTLING_S: Final = 120.0
+"""After a join: by then the table has been fetched, and others were asked about its seats."""
 
 
 class NodeView(NamedTuple):
@@ -97,15 +108,30 @@ class RingStatistics:
 class RingMachine:
     node_class: type[VirtualNode] = VirtualNode
 
-    def __init__(self, *, record: PeerRecord, rules: RingRules, notary: Notary, random: Random) -> None:
-        """`record` says who we are; its incarnation and dates are renewed here, whenever needed."""
+    def __init__(
+        self,
+        *,
+        record: PeerRecord,
+        rules: RingRules,
+        notary: Notary,
+        random: Random,
+        seats: SeatMemory | None = None,
+    ) -> None:
+        """`record` says who we are; its incarnation and dates are renewed here, whenever needed.  `seats` are what is
+        remembered of others from machines before this one."""
         self._record = record
         families = frozenset(len(line.host) for line in record.lines)
         self._host = MachineHost(first_contact_of(record, rules.id_check), rules, notary, random, families)
         self.rules = rules
         self.table = MemberTable(rules.id_check, rules.places)
         self._gossip = Gossip(
-            self._host, self.table, self._refute, self._is_near, self._table_changed, self._place_taken
+            self._host,
+            self.table,
+            self._refute,
+            self._is_near,
+            self._table_changed,
+            self._place_taken,
+            seats if seats is not None else SeatMemory(),
         )
         self._detector = self._gossip.detector
         self._host.on_loss = self._lost
@@ -120,6 +146,7 @@ class RingMachine:
         self._is_left = False
         self._takes_part = False
         self._calls_back = Buckets()
+        self._settled_at = float("inf")
         self._now = float("-inf")
 
     # --- what the shell calls
@@ -189,6 +216,8 @@ class RingMachine:
         if sender.peer not in self.table.records:
             self._gossip.newcomers.spoke(sender, now)
         handle = _HANDLERS.get(message.__class__)
+        if message.__class__ in _WITH_CONTACTS:
+            message = self._without_false_seats(message, now)
         if sender.peer in self.table.key_tombs:
             self._host.counts["from a rotated key"] += 1
         elif self._is_left:
@@ -225,6 +254,28 @@ class RingMachine:
         """Somebody showed us a member that may be of another part of our ring: compare tables with it."""
         self._gossip.seeds.append(contact)
         self._gossip.exchange(contact, now)
+
+    def move(self, line: Line, now: float) -> None:
+        """Our first line is another, and we sit where our seat is from: only the way to us changes.  Those who ask us
+        are told at once, the others by them."""
+        assert self._record.seat is not None, "without a seat a new address is a new position"
+        self._record = replace(self._record, lines=(line, *self._record.lines[1:]))
+        contacts = contacts_of(self._record, self.rules.id_check)
+        self._host.me = first_contact_of(self._record, self.rules.id_check)
+        for node, contact in zip(self.nodes, contacts, strict=True):
+            assert node.contact == contact, "the positions are those of the seat"
+            node.contact = contact
+        if self.record is None or self._is_left:
+            return
+        self._renew_record(0, now)
+        self._gossip.tell(self.me.peer, now)
+        strangers = self._host.random.sample(
+            self.table.contacts, min(TOLD_OF_MOVES, len(self.table.contacts))
+        )
+        told = {contact.peer: contact for contact in (*self._neighbours(), *strangers)}
+        told.pop(self.me.peer, None)
+        for contact in told.values():
+            self._host.send(contact, Rumour(id=self._host.new_id(), news=(self.record,)))
 
     def forget_previous_key(self, now: float) -> None:
         """The ring has known our rotation for long enough: from now on our own signature does alone."""
@@ -299,6 +350,23 @@ class RingMachine:
 
     # --- messages
 
+    def _without_false_seats(self, message: Message, now: float) -> Message:
+        """Members are where their seats are, as we remember them.  A newcomer remembers nothing yet: until its table
+        has been looked into it takes contacts as they come, by two ways that must agree."""
+        if (
+            self._gossip.level == 2
+            or not any(node.is_member for node in self.nodes)
+            or now < self._settled_at
+        ):
+            return message
+        found = _sound_contacts(message, self._gossip.seats.is_sound)
+        if found is not message:
+            self._host.counts["contacts unseated"] += 1
+        return found
+
+    def _on_ask_seats(self, message: AskSeats, sender: Contact) -> None:
+        self._gossip.seats.answer(message, sender)
+
     def _on_get_state(self, message: GetState, sender: Contact) -> None:
         if not self._is_from(message.source, sender):
             return
@@ -310,6 +378,9 @@ class RingMachine:
         if not self._is_from(message.source, sender) or node is None:
             return
         self._host.send(sender, Ack(id=message.id))
+        if not self._gossip.seats.is_sound(message.source):
+            self._host.counts["contacts unseated"] += 1
+            return
         if message.source.address.host == sender.address.host:
             node.notified(message.source, now)
         else:
@@ -393,6 +464,7 @@ class RingMachine:
         if self._takes_part:
             return
         self._takes_part = True
+        self._settled_at = now + SETTLING_S
         self._gossip.start(now)
         if self._gossip.level == 2:
             self._router.keep_fingers(now)
@@ -420,13 +492,19 @@ class RingMachine:
             issued_s=int(now),
             expires_s=int(now) + RECORD_LIFE_S,
             since=min(self._record.since, day) if self._record.since > 0 else day,
-            trail=trail_on(self._record, self.rules.places, day),
         )
+        seat = seat_on(self._record, self.rules.places, day, self._gossip.seats.memory)
+        if self.nodes and seat is not None and seat.host != sits_by(self._record):
+            self._host.effects.append(SeatOver(birth=seat))  # another machine will sit there
+            seat = self._record.seat
+        self._record = replace(self._record, seat=seat)
+        self._record = replace(self._record, trail=trail_on(self._record, self.rules.places, day))
         signed = self._host.notary.sign_record(self._record)
         assert signed.record.peer == self.me.peer
         if signed.record.previous:
             self.table.rotate(signed, now)
         self.table.put(signed)
+        self._gossip.seats.memory.note(signed.record)
         self._host.at(now + self._host.jittered(RECORD_REFRESH_S), partial(self._refresh_record, incarnation))
 
     def _refresh_record(self, incarnation: int, now: float) -> None:
@@ -467,6 +545,7 @@ class RingMachine:
         contacts = contacts_of(signed.record, self.rules.id_check)
         for node in self.nodes:
             for contact in contacts:
+                node.found_at(contact, self._now)
                 node.met(contact, self._now)
         # Our arcs reach back over as many hosts as there are copies, so who comes or goes elsewhere does not move them.
         # They are computed when asked for: one message may change the table many times.
@@ -506,6 +585,7 @@ _HANDLERS: Final[dict[type, Callable[[RingMachine, Any, Contact, float], None]]]
     Accuse: RingMachine._on_accuse,
     Offer: RingMachine._on_offer,
     Want: lambda me, message, sender, _: me._gossip.rumours.answer(message, sender),
+    AskSeats: lambda me, message, sender, _: me._on_ask_seats(message, sender),
     # The shell serves this, with sockets; the core has none.
     DialBackRequest: lambda me, *_: me._host.counts.update({"dial-backs unserved": 1}),
     StrangerDial: lambda me, *_: me._host.counts.update({"dial-backs unserved": 1}),
@@ -515,3 +595,25 @@ _HANDLERS: Final[dict[type, Callable[[RingMachine, Any, Contact, float], None]]]
     ShortCall: lambda me, *_: me._host.counts.update({"short calls unserved": 1}),
 }
 assert set(_HANDLERS) == set(REQUESTS)
+
+_WITH_CONTACTS: Final[frozenset[type]] = frozenset((NeighbourState, Owner, Closer))
+
+
+def _sound_contacts(message: Message, is_sound: Callable[[Contact], bool]) -> Message:
+    """The same without the contacts that are not; itself, if all are."""
+    match message:
+        case NeighbourState(predecessor=before, successors=successors):
+            if (before is None or is_sound(before)) and all(map(is_sound, successors)):
+                return message
+            return replace(
+                message,
+                predecessor=before if before is not None and is_sound(before) else None,
+                successors=tuple(filter(is_sound, successors)),
+            )
+        case Owner(holders=holders) if not all(map(is_sound, holders)):
+            sound = tuple(filter(is_sound, holders))
+            return replace(message, holders=sound) if sound else Closer(id=message.id, contacts=())
+        case Closer(contacts=contacts) if not all(map(is_sound, contacts)):
+            return replace(message, contacts=tuple(filter(is_sound, contacts)))
+        case _:
+            return message

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from dht.core import rules as bounds
 from dht.core.ids import IdCheck, Key, PeerKey, anchor_of
 from dht.core.messages import BUCKETS
-from dht.core.places import PlaceRules, Standing, age_refusal, place_at, standing_of
+from dht.core.places import PlaceRules, Standing, age_refusal, place_at, sits_by, standing_of
 from dht.core.records import (
     LEAF,
     U32,
@@ -122,8 +122,9 @@ class MemberTable:
             fault = age_refusal(record, held.record, self._places)
             if fault is not None:
                 return fault
-            if _is_same_place(held.record, record):
-                return None
+            if _is_same_seat(held.record, record):
+                is_crowded = self._id_check == "ip" and not self._is_same_place(held.record, record)
+                return "crowded" if is_crowded and self._is_crowded(signed, held) else None
         if held is None and len(self.records) >= bounds.MEMBERS_MAX:
             return "full"
         if self._id_check == "ip" and self._is_crowded(signed, held):
@@ -159,7 +160,7 @@ class MemberTable:
     def put(self, signed: SignedRecord) -> None:
         """Enter a record that `refusal` has nothing against."""
         peer, before = signed.record.peer, self._held_by(signed.record)
-        since_s = self.claimed_s(before) if before and _is_same_place(before.record, signed.record) else None
+        since_s = self.claimed_s(before) if before and _is_same_seat(before.record, signed.record) else None
         self.remove(peer)
         if since_s is not None and since_s < signed.record.issued_s:
             self._claims[peer] = since_s
@@ -195,7 +196,7 @@ class MemberTable:
             return None
         old = self.records.get(previous)
         if old is not None:
-            if _is_same_place(old.record, signed.record):
+            if _is_same_seat(old.record, signed.record):
                 self._claims[signed.record.peer] = self.claimed_s(old)
             self.remove(previous)
         if self.tombs.pop(previous, None) is not None:
@@ -382,6 +383,9 @@ class MemberTable:
         else:
             self._weights.pop(place, None)
 
+    def _is_same_place(self, old: PeerRecord, new: PeerRecord) -> bool:
+        return place_at(old.lines[0].host, self._places) == place_at(new.lines[0].host, self._places)
+
     def _is_crowded(self, signed: SignedRecord, held: SignedRecord | None) -> bool:
         """Too many positions on one address or in one place?  An address is only counted where its place is
         heavy.
@@ -403,10 +407,13 @@ class MemberTable:
         return others + more > VIRTUAL_NODES_MAX
 
 
-def _is_same_place(old: PeerRecord, new: PeerRecord) -> bool:
+def _is_same_seat(old: PeerRecord, new: PeerRecord) -> bool:
     """The same positions, or fewer of them?"""
+    is_seated = old.seat is not None or new.seat is not None
+    is_there = sits_by(old) == sits_by(new) if is_seated else old.address == new.address
     return (
-        (old.address, old.slot) == (new.address, new.slot)
+        is_there
+        and old.slot == new.slot
         and old.virtual_nodes >= new.virtual_nodes
         and (old.flags & LEAF) <= (new.flags & LEAF)
     )

@@ -37,6 +37,7 @@ NEWS_MAX = 7  # per RUMOUR and RECORDS: 7 x 166 B
 MARKS_MAX = 100  # 8 B each, per OFFER
 SERVICE_CHARACTERS_MAX = 32  # as in a call by stream
 SHORT_BYTES_MAX = 1_150  # what a datagram has left for a body, beside the longest name of a service
+SEATS_ASKED_MAX = 80  # 12 B each, per ASKSEATS
 BUCKETS = 256
 HAVE_MAX = 200  # fingerprints (4 B each) in one PULL
 
@@ -238,6 +239,18 @@ ANSWERED, REFUSED, UNDER_WAY, BY_STREAM = 0, 1, 2, 3
 class ShortAnswer(Reply, frozen=True, kw_only=True, tag=29):
     outcome: Annotated[int, Meta(ge=ANSWERED, le=BY_STREAM)]
     body: Annotated[bytes, Meta(max_length=SHORT_BYTES_MAX)]
+
+
+class AskSeats(Request, frozen=True, kw_only=True, tag=36):
+    """Do you remember these seats so?  Each by its mark (`seats.mark_of`)."""
+
+    marks: tuple[bytes, ...]  # 1..80, 12 bytes each
+
+
+class SeatsKnown(Reply, frozen=True, kw_only=True, tag=37):
+    """For each mark, in order: 0 we remember no seat of that member, 1 this one, 2 another one."""
+
+    words: Annotated[bytes, Meta(max_length=SEATS_ASKED_MAX)]
 
 
 class Knock(Request, frozen=True, kw_only=True, tag=42):

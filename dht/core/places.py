@@ -13,7 +13,7 @@ from datetime import date
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from dht.core.ids import IPV4_BYTES, PeerKey
+from dht.core.ids import IPV4_BYTES, PeerKey, birth_host
 from dht.core.records import SECONDS_PER_DAY, TRAIL_MAX, PeerRecord, Stay
 
 FORGOTTEN_DAYS: Final = 30
@@ -108,17 +108,27 @@ def standing_of(record: PeerRecord, rules: PlaceRules, day: int) -> Standing:
     standing = standing_at(record.peer, record.lines[0].host, rules)
     if rules.by == "peer":
         return standing
-    return standing._replace(is_of_age=is_of_age(record, standing.place, rules, day))
+    standing = standing._replace(is_of_age=is_of_age(record, standing.place, rules, day))
+    if record.seat is None:
+        return standing
+    birth = standing_at(record.peer, record.seat.host, rules)
+    return (
+        standing
+        if birth.place == standing.place
+        else standing._replace(born=birth.place, born_area=birth.area)
+    )
 
 
 def is_of_age(record: PeerRecord, place: bytes, rules: PlaceRules, day: int) -> bool:
     """Has it been a member for long enough, and for as long in this place?
 
-    A member that moved begins again with the probation: otherwise keys that came of age in one place would be
-    counted in as many as their owner can rent for a day.  It does not count where it was either, as its trail says:
-    that is its own word (ADR 24).
+    A member without a seat that moved begins again with the probation: otherwise keys that came of age in one place
+    would be counted in as many as their owner can rent for a day.  It does not count where it was either, as its trail
+    says: that is its own word (ADR 24).  One with a seat counts in both places, so that a move gains nothing (ADR 45).
     """
     probation = rules.probation_on(day)
+    if record.seat is not None:
+        return day - record.since >= probation
     is_here = not record.trail or record.trail[-1].place == place
     return is_here and day - record.since >= probation and day - settled_on(record) >= probation
 
@@ -128,7 +138,7 @@ def trail_on(record: PeerRecord, rules: PlaceRules, day: int) -> tuple[Stay, ...
 
     The first stay is where the member was seven days ago, or where it began; nothing is told of earlier days.
     """
-    if rules.by == "peer":
+    if rules.by == "peer" or record.seat is not None:
         return ()
     here = place_at(record.lines[0].host, rules)
     stays = record.trail
@@ -148,6 +158,10 @@ def age_refusal(record: PeerRecord, held: PeerRecord, rules: PlaceRules) -> str 
         return "age"
     if rules.by == "peer":
         return None
+    if moves_at_will(record, held, rules) and record.since < rules.day_of(held.issued_s):
+        return "moved"
+    if record.seat is not None:
+        return None
     here, before = (place_at(one.lines[0].host, rules) for one in (record, held))
     known = [*held.trail] or [Stay(place=before, since=held.since)]
     stays = [stay.since for stay in known if stay.place == here]
@@ -160,6 +174,21 @@ def age_refusal(record: PeerRecord, held: PeerRecord, rules: PlaceRules) -> str 
     return "trail" if settled_on(record) < settled_at_least else None
 
 
+def moves_at_will(record: PeerRecord, held: PeerRecord, rules: PlaceRules) -> bool:
+    """A member of age that changes its positions, other than by the rule of seats (`dht.core.seats`).  It begins its
+    age anew, or a key of age could hop beside any other.  During probation positions follow the address.
+    """
+    if record.seat is not None or (held.slot == record.slot and sits_by(held) == sits_by(record)):
+        return False
+    day = rules.day_of(held.issued_s)
+    return held.seat is not None or day - held.since >= rules.probation_on(day)
+
+
+def sits_by(record: PeerRecord) -> bytes:
+    """The host from which its positions follow."""
+    return record.seat.host if record.seat is not None else birth_host(record.lines[0].host)
+
+
 def settled_on(record: PeerRecord) -> int:
     """The day from which on it has been where it is, as it says."""
     return record.trail[-1].since if record.trail else record.since
@@ -168,7 +197,7 @@ def settled_on(record: PeerRecord) -> int:
 def moved(record: PeerRecord, host: bytes, rules: PlaceRules) -> tuple[Stay, ...]:
     """The trail with the place before a move in it, if it was not: `trail_on` then adds the new one."""
     old, new = place_at(record.lines[0].host, rules), place_at(host, rules)
-    if rules.by == "peer" or old == new or record.trail:
+    if rules.by == "peer" or old == new or record.trail or record.seat is not None:
         return record.trail
     return (Stay(place=old, since=record.since),)
 

@@ -6,7 +6,8 @@ The order of the fields is that of the wire, and their bounds are what a strange
 
 * `Contact.position` is **not sent**: the decoder builds contacts with `Contact.at`, which computes the
   position from the address, so nobody can claim one.  (A record's positions follow from its first line
-  in the same way.)
+  in the same way.)  A member that has a seat sits where the seat is from: its contact names that host too, and
+  is believed as far as the receiver remembers the seat (`dht.core.seats`).
 * Signatures are made and checked outside, by a `Notary`, over the canonical encoding of the unsigned value.
 """
 
@@ -26,6 +27,7 @@ from dht.core.ids import (
     Key,
     NetworkId,
     PeerKey,
+    birth_host,
     position_of,
 )
 
@@ -99,19 +101,26 @@ class Contact:
     for one peer.
     """
 
-    __slots__ = ("address", "index", "peer", "position", "slot")
+    __slots__ = ("address", "birth", "index", "peer", "position", "slot")
 
-    def __init__(self, *, peer: PeerKey, address: Address, slot: int, index: int, position: Key) -> None:
+    def __init__(
+        self, *, peer: PeerKey, address: Address, slot: int, index: int, position: Key, birth: bytes = b""
+    ) -> None:
         self.peer: Final = peer
         self.address: Final = address
         self.slot: Final = slot  # 0..7
         self.index: Final = index  # 0..63
         self.position: Final = position  # derived, never sent
+        self.birth: Final = birth  # the host that its seat is from, if that is not the address's; else empty
 
     @classmethod
-    def at(cls, peer: PeerKey, address: Address, slot: int, index: int, id_check: IdCheck) -> Self:
-        position = position_of(address.host, address.port, slot, index, id_check)
-        return cls(peer=peer, address=address, slot=slot, index=index, position=position)
+    def at(
+        cls, peer: PeerKey, address: Address, slot: int, index: int, id_check: IdCheck, birth: bytes = b""
+    ) -> Self:
+        if birth and birth == birth_host(address.host):
+            birth = b""
+        position = position_of(birth or address.host, address.port, slot, index, id_check)
+        return cls(peer=peer, address=address, slot=slot, index=index, position=position, birth=birth)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -245,13 +254,18 @@ def _age_fault(record: PeerRecord, now: float) -> str | None:
     """No network's day is later than that of UTC."""
     today = int(now + CLOCK_SKEW_S) // SECONDS_PER_DAY
     days = [stay.since for stay in record.trail]
-    if record.seat is not None and not (is_host(record.seat.host) and 0 <= record.seat.day <= today):
+    if record.seat is not None and not _is_seat(record, record.seat, today):
         return "seat"
     if not 0 <= record.since <= today or any(day > today for day in days):
         return "age"
     if len(days) == 1 or len(days) > TRAIL_MAX or any(one >= other for one, other in pairwise(days)):
         return "trail"
     return None
+
+
+def _is_seat(record: PeerRecord, seat: Birth, today: int) -> bool:
+    """One for each address, so it has the first slot; and from the end of a probation on."""
+    return is_birth(seat.host) and record.slot == 0 and record.since <= seat.day <= today
 
 
 def plausible_incarnation(now: float) -> int:
@@ -283,6 +297,11 @@ def is_host(host: bytes) -> bool:
     return len(host) == IPV4_BYTES or (len(host) == IPV6_BYTES and not host.startswith(IPV4_MAPPED))
 
 
+def is_birth(host: bytes) -> bool:
+    """Of an address everything but what counts for a position is left out."""
+    return is_host(host) and birth_host(host) == host
+
+
 @lru_cache(maxsize=1 << 12)
 def contacts_of(record: PeerRecord, id_check: IdCheck) -> tuple[Contact, ...]:
     """The virtual nodes of a record; none for a leaf.  Remembered, because thousands of simulated peers
@@ -291,12 +310,22 @@ def contacts_of(record: PeerRecord, id_check: IdCheck) -> tuple[Contact, ...]:
     if record.flags & LEAF:
         return ()
     anchor = record.address
+    birth = _birth_of(record, id_check)
     return tuple(
-        Contact.at(record.peer, anchor, record.slot, index, id_check) for index in range(record.virtual_nodes)
+        Contact.at(record.peer, anchor, record.slot, index, id_check, birth)
+        for index in range(record.virtual_nodes)
     )
 
 
 def first_contact_of(record: PeerRecord, id_check: IdCheck) -> Contact:
     """How to talk to the host of a record as a whole, leaf or not."""
     contacts = contacts_of(record, id_check)
-    return contacts[0] if contacts else Contact.at(record.peer, record.address, record.slot, 0, id_check)
+    if contacts:
+        return contacts[0]
+    birth = _birth_of(record, id_check)
+    return Contact.at(record.peer, record.address, record.slot, 0, id_check, birth)
+
+
+def _birth_of(record: PeerRecord, id_check: IdCheck) -> bytes:
+    """Where addresses are not checked, nobody sits by them."""
+    return record.seat.host if record.seat is not None and id_check == "ip" else b""

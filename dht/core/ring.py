@@ -19,6 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import islice
+from operator import is_not
 
 from dht.core import placement
 from dht.core import rules as bounds
@@ -153,6 +154,20 @@ class VirtualNode:
         first = self.successors[0]
         if contact == first or is_between(self.contact.position, contact.position, first.position):
             self.hurry(now)
+
+    def found_at(self, contact: Contact, now: float) -> None:
+        """A member sits where it sat, and is called at another address: our lists name that from now on."""
+        self.predecessor, before = self._renewed(self.predecessor, contact), self.predecessor
+        lists = tuple(self._renewed(one, contact) or one for one in self.successors)
+        is_new = before is not self.predecessor or any(map(is_not, lists, self.successors))
+        if is_new:
+            self.successors = lists
+            self._changed(now)
+
+    @staticmethod
+    def _renewed(listed: Contact | None, contact: Contact) -> Contact | None:
+        is_elsewhere = listed is not None and listed == contact and listed.address != contact.address
+        return contact if is_elsewhere else listed
 
     def _tick(self, now: float) -> None:
         if now < self._next_at or not self.is_member:
@@ -316,7 +331,8 @@ class VirtualNode:
     def _adopt(self, first: Contact, state: NeighbourState, now: float) -> bool:
         if self._adopted is not None and self._adopted[0] is state and self._adopted[1] is self.successors:
             return False  # nearly always: an UNCHANGED stands for the state that the list was made from
-        adopted = merged(self.contact, first, state.successors, self._host.rules.successors)
+        named = merged(self.contact, first, state.successors, self._host.rules.successors)
+        adopted = tuple(map(self._as_we_know_it, named))
         if adopted == self.successors:
             self._adopted = (state, self.successors)
             return False
@@ -330,6 +346,11 @@ class VirtualNode:
                 self._look_again(contact, now)
         self._changed(now)
         return True
+
+    def _as_we_know_it(self, contact: Contact) -> Contact:
+        """Others may not know its new address yet; or we do not, then its own record will tell us."""
+        known = self._table.at(contact.position)
+        return known if known is not None and known == contact else contact
 
     def _look_again(self, contact: Contact, now: float) -> None:
         """A peer that we found silent or not a member may be back: another peer lists it. Its own word decides."""

@@ -10,18 +10,22 @@ after a restart. `SeatKeeper` decides when that happens. It takes events and giv
     JoinFailed        -                WAITING             -                  -
     PositionTaken     -                the next slot       the next slot      -
                                        or FULL             or FULL
-    HostSeen          another seat     start over there    start over there   start over there
-    PortFound         another seat     start over there    start over there   start over there
+    HostSeen          another seat     move, or start      start over there   start over there
+                                       over there
+    PortFound         another seat     move, or start      start over there   start over there
+                                       over there
     StandingChanged   another seat     start over          start over         start over
     RelaysKept        another seat     a new record, or    a new record, or   a new record, or
                                        start over          start over         start over
     ClockJumped       -                start over          start over         start over
+    SeatOver          -                start over          start over         start over
     (its time comes)                                       join or create     first slot, start over
     LeaveAsked        goodbye; from here on every event is ignored
 
 IN means that the machine is at it: it joins, or it is a member, or a ring of one. To *start over* is: a new machine,
 which joins through the members that the old one knew and through the contacts that we were given; without any of both
-it creates a ring of one. (The finders will show it others, and it merges with them.)
+it creates a ring of one. (The finders will show it others, and it merges with them.) To *move* is: the same machine
+goes on where it sits, for its positions are those of a seat that it took before, and the others are told its address.
 
 What is not known here: clocks, sockets, the machine. `dht.core.seated_machine` carries out the orders.
 """
@@ -32,7 +36,7 @@ from enum import Enum
 from random import Random
 from typing import Final
 
-from dht.core.effects import JoinFailed, PositionTaken
+from dht.core.effects import JoinFailed, PositionTaken, SeatOver
 from dht.core.reachability import Reachability, StandingChanged
 from dht.core.records import LEAF, SLOTS, Address, Contact, PeerRecord
 
@@ -65,6 +69,7 @@ class Reason(Enum):
     REACHABILITY = "it was found out whether others can reach this peer"
     CLOCK = "the clock jumped"
     SLOT_TAKEN = "our position is taken"
+    SEAT = "our seat has lasted its days"
     SLOTS_AGAIN = "a slot may be free again"
 
 
@@ -135,6 +140,7 @@ SeatEvent = (
     | Restored
     | JoinFailed
     | PositionTaken
+    | SeatOver
     | HostSeen
     | PortFound
     | StandingChanged
@@ -152,6 +158,13 @@ class StartMachine:
 
     seat: Seat
     reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveTo:
+    """The same machine, at another address: its positions are those of its seat (`dht.core.seats`)."""
+
+    seat: Seat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +203,9 @@ class LeaveRing:
     """Say goodbye to the neighbours."""
 
 
-SeatOrder = StartMachine | JoinRing | CreateRing | NameRelays | LeaveRing | WaitForSlot | RetestReachability
+SeatOrder = (
+    StartMachine | MoveTo | JoinRing | CreateRing | NameRelays | LeaveRing | WaitForSlot | RetestReachability
+)
 
 
 class SeatKeeper:
@@ -203,11 +218,13 @@ class SeatKeeper:
         is_member: Callable[[], bool],
         random: Random,
         *,
+        keeps_positions: Callable[[], bool] = lambda: False,
         is_address_guessed: bool = False,
         is_tested_first: bool = False,
     ) -> None:
         """`contacts` are those to join through: members that the machine knows, then those given. `is_member`: has the
-        machine a position, at least one of several? Both are asked at the moment of a decision.
+        machine a position, at least one of several? `keeps_positions`: is it a member at all of them, and are they
+        those of a seat, whatever its address is? All are asked at the moment of a decision.
 
         `is_address_guessed`: nobody stated it, so what others see is better. `is_tested_first`: others must have
         reached us before we own keys.
@@ -218,6 +235,7 @@ class SeatKeeper:
         self.restarts = 0
         self._contacts = contacts
         self._is_member = is_member
+        self._keeps_positions = keeps_positions
         self._random = random
         self._is_address_guessed = is_address_guessed
         self._is_untested = is_tested_first
@@ -248,8 +266,8 @@ class SeatKeeper:
                 self._found_standing(event.standing)
             case RelaysKept():
                 self._keep_relays(event)
-            case ClockJumped():
-                self._clock_jumped()
+            case ClockJumped() | SeatOver():
+                self._begin_again(Reason.CLOCK if isinstance(event, ClockJumped) else Reason.SEAT)
             case LeaveAsked():
                 self.phase, self.due_at = Phase.LEFT, None
                 self._orders.append(LeaveRing())
@@ -315,15 +333,24 @@ class SeatKeeper:
         # What the operator stated stays, and of another family it is not the address that positions follow from.
         if self._is_address_guessed and host != ours and len(host) == len(ours):
             self._taken.clear()  # those peers are behind the old address
-            there = Address(host=host, port=self.seat.address.port)
-            self._start_over(Reason.HOST, replace(self.seat, address=there))
-            self._orders.append(RetestReachability())
+            self._go_to(Reason.HOST, Address(host=host, port=self.seat.address.port))
 
     def _found_port(self, port: int) -> None:
         if port != self.seat.address.port:
-            there = Address(host=self.seat.address.host, port=port)
-            self._start_over(Reason.PORT, replace(self.seat, address=there))
-            self._orders.append(RetestReachability())
+            self._go_to(Reason.PORT, Address(host=self.seat.address.host, port=port))
+
+    def _go_to(self, reason: Reason, address: Address) -> None:
+        there = replace(self.seat, address=address)
+        if self.phase is Phase.IN and self._keeps_positions():
+            self.seat = there
+            self._orders.append(MoveTo(seat=there))
+        else:
+            self._start_over(reason, there)
+        self._orders.append(RetestReachability())
+
+    def _begin_again(self, reason: Reason) -> None:
+        if self.phase is not Phase.SEARCHING:  # else the machine has dated nothing yet
+            self._start_over(reason, self.seat)
 
     def _found_standing(self, standing: Reachability) -> None:
         """A leaf and a member differ in their positions."""
@@ -337,10 +364,6 @@ class SeatKeeper:
             self._start_over(Reason.REACHABILITY, seat)
         elif seat != self.seat:
             self._name_relays(seat)
-
-    def _clock_jumped(self) -> None:
-        if self.phase is not Phase.SEARCHING:  # else the machine has dated nothing yet
-            self._start_over(Reason.CLOCK, self.seat)
 
     def _keep_relays(self, event: RelaysKept) -> None:
         """Those of a peer that can be called are of no use; a last line of one that cannot is news of `is_member`."""

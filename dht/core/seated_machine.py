@@ -15,15 +15,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken
+from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken, SeatOver
 from dht.core.ids import IdCheck
 from dht.core.machine import RingMachine
-from dht.core.places import moved
-from dht.core.records import CLOSED, LEAF, Contact, Line, PeerRecord, first_contact_of
+from dht.core.places import moved, moves_at_will
+from dht.core.records import CLOSED, LEAF, Birth, Contact, Line, PeerRecord, first_contact_of
 from dht.core.seat import (
     CreateRing,
     JoinRing,
     LeaveRing,
+    MoveTo,
     NameRelays,
     Restored,
     RetestReachability,
@@ -37,7 +38,7 @@ from dht.core.seat import (
 
 Build = Callable[[PeerRecord], RingMachine]
 
-_FOR_THE_SEAT: Final = frozenset((JoinFailed, PositionTaken))
+_FOR_THE_SEAT: Final = frozenset((JoinFailed, PositionTaken, SeatOver))
 
 
 class SeatedMachine:
@@ -46,6 +47,7 @@ class SeatedMachine:
         "_given",
         "_id_check",
         "_news",
+        "_next_birth",
         "_on_order",
         "_others",
         "_virtual_nodes",
@@ -71,6 +73,7 @@ class SeatedMachine:
             self.contacts,
             self.is_member,
             random,
+            keeps_positions=self.keeps_positions,
             is_address_guessed=is_address_guessed,
             is_tested_first=is_tested_first,
         )
@@ -82,6 +85,7 @@ class SeatedMachine:
         self._virtual_nodes = record.virtual_nodes  # when it is a member
         self._on_order = on_order
         self._news: list[Effect] = []
+        self._next_birth: Birth | None = None
 
     # --- events
 
@@ -113,7 +117,9 @@ class SeatedMachine:
         for effect in effects:
             # Two positions may be taken at once: after the first the machine that says so is no longer ours.
             if effect.__class__ in _FOR_THE_SEAT and machine is self.machine:
-                assert isinstance(effect, (JoinFailed, PositionTaken))
+                assert isinstance(effect, (JoinFailed, PositionTaken, SeatOver))
+                if isinstance(effect, SeatOver):
+                    self._next_birth = effect.birth
                 self.tell(effect, now)
         if self._news:
             effects = [*effects, *self._news]
@@ -134,6 +140,11 @@ class SeatedMachine:
     def is_member(self) -> bool:
         return any(node.is_member for node in self.machine.nodes)
 
+    def keeps_positions(self) -> bool:
+        machine = self.machine
+        is_member = bool(machine.nodes) and all(node.is_member for node in machine.nodes)
+        return is_member and machine.own_record.seat is not None
+
     # --- orders
 
     def _carry_out(self, orders: list[SeatOrder], now: float) -> None:
@@ -141,6 +152,8 @@ class SeatedMachine:
             match order:
                 case StartMachine():
                     self._start(order.seat)
+                case MoveTo():
+                    self.machine.move(Line.at(order.seat.address), now)
                 case JoinRing():
                     self.machine.join(order.contacts, now)
                 case CreateRing():
@@ -156,8 +169,12 @@ class SeatedMachine:
             self._on_order(order)
 
     def _start(self, seat: Seat) -> None:
-        """From the incarnation of the last machine on: the others take the newer of two records."""
-        last = self.machine
+        """From the incarnation of the last machine on: the others take the newer of two records.
+
+        Its seat goes along.  A member of age that sits elsewhere without one begins its age anew, or nobody would take
+        its record (`places.moves_at_will`).
+        """
+        last, rules = self.machine, self.machine.rules.places
         record = replace(
             last.own_record,
             lines=(Line.at(seat.address), *self._others),
@@ -165,8 +182,12 @@ class SeatedMachine:
             virtual_nodes=1 if seat.is_leaf else self._virtual_nodes,  # a leaf has none: weigh little
             flags=(LEAF if seat.is_leaf else 0) | (CLOSED if seat.relays else 0),
             relays=seat.relays,
-            trail=moved(last.own_record, seat.address.host, last.rules.places),
+            seat=self._next_birth or (last.own_record.seat if seat.slot == 0 else None),
+            trail=moved(last.own_record, seat.address.host, rules),
         )
+        self._next_birth = None
+        if rules.by == "prefix" and moves_at_will(record, last.own_record, rules):
+            record = replace(record, since=0, trail=())  # from the day on which the machine begins
         self.machine = self._build(record)
         assert self.machine.me.peer == last.me.peer
         if seat.is_leaf and last.arcs():

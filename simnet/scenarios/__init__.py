@@ -20,6 +20,7 @@ MODULES = (
     "ring",
     "ring_attacks",
     "rumour",
+    "seats",
     "steward",
     "store_attacks",
     "swarm",

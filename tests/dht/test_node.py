@@ -417,7 +417,7 @@ async def test_a_restart_goes_on_from_the_last_incarnation_where_the_clock_was_s
 async def test_a_restart_keeps_the_age_of_the_last_record_and_tells_of_a_move() -> None:
     today = int(EPOCH_S) // 86_400
     stay = Stay(place=bytes((4, 10, 0, 0)), since=today - 90)
-    ways = Ways(since=today - 90, trail=(stay,), id_check="ip", places=PlaceRules())
+    ways = Ways(since=today - 90, trail=(stay,), id_check="ip", places=PlaceRules(probation_days=99))
     async with opened("anna", ways) as anna:
         await anna.node.join([])
         said = anna.records[-1].record

@@ -74,11 +74,8 @@ def test_the_standing_of_a_member_follows_its_record() -> None:
     enter(table, one)
     before = table.standings(100)
     assert before == {one.peer: Standing(bytes((4, 10, 0, 0)), bytes((4, 10, 0)), True)}
-    trail = (
-        Stay(place=before[one.peer].place, since=0),
-        Stay(place=bytes((4, 10, 7, 7)), since=int(NOW) // 86_400),
-    )
-    newer = replace(moved.record, incarnation=one.record.incarnation + 1, trail=trail)
+    today = int(NOW) // 86_400
+    newer = replace(moved.record, incarnation=one.record.incarnation + 1, since=today)
     assert enter(table, SimulatedNotary(newer.peer).sign_record(newer)) is None
     assert table.standings(100)[one.peer].place == bytes((4, 10, 7, 7))
     assert before[one.peer].place == bytes((4, 10, 0, 0)), "what was given stays as it was"
@@ -103,7 +100,7 @@ def test_no_member_makes_itself_older_than_we_know_it() -> None:
 
 
 def test_no_member_moves_without_saying_so() -> None:
-    table = MemberTable("ip", PlaceRules())
+    table = MemberTable("ip", PlaceRules(probation_days=99))
     there = Address(host=bytes((10, 7, 7, 1)), port=4484)
     before, after = Stay(place=bytes((4, 10, 0, 0)), since=50), Stay(place=bytes((4, 10, 7, 7)), since=100)
     one = renewed(at(0, (10, 0, 0, 1)), since=50, issued_s=100 * 86_400)

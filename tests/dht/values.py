@@ -6,7 +6,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from dht.core import messages as m
-from dht.core.ids import Key, NetworkId, PeerKey
+from dht.core.ids import Key, NetworkId, PeerKey, birth_host
 from dht.core.records import (
     DAY_MAX,
     LINES_MAX,
@@ -23,6 +23,7 @@ from dht.core.records import (
     SignedRecord,
     Stay,
 )
+from dht.core.seats import MARK_BYTES
 from dht.identity import peer_key
 from tests.dht.link_world import NETWORK, key_from
 
@@ -71,9 +72,10 @@ stays = st.builds(
     since=st.integers(0, DAY_MAX),
 )
 indices = st.integers(0, 63)
-contacts = st.builds(
-    Contact.at, peers, addresses, st.integers(0, 7), indices, st.just("ip")
-)  # the codec under test is one of a ring with id check `ip`
+contacts = st.one_of(  # the codec under test is one of a ring with id check `ip`
+    st.builds(Contact.at, peers, addresses, st.integers(0, 7), indices, st.just("ip")),
+    st.builds(Contact.at, peers, addresses, st.just(0), indices, st.just("ip"), hosts.map(birth_host)),
+)
 
 
 def tuples(elements: st.SearchStrategy[Any], least: int, most: int) -> st.SearchStrategy[tuple[Any, ...]]:
@@ -177,6 +179,16 @@ BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
     m.Knocked: st.builds(m.Knocked, id=ids, caller=peers, address=addresses),
     m.ShortAnswer: st.builds(
         m.ShortAnswer, id=ids, outcome=st.integers(m.ANSWERED, m.BY_STREAM), body=short_bodies
+    ),
+    m.AskSeats: st.builds(
+        m.AskSeats,
+        id=ids,
+        marks=tuples(st.binary(min_size=MARK_BYTES, max_size=MARK_BYTES), 1, m.SEATS_ASKED_MAX),
+    ),
+    m.SeatsKnown: st.builds(
+        m.SeatsKnown,
+        id=ids,
+        words=st.lists(st.integers(0, 2), max_size=m.SEATS_ASKED_MAX).map(bytes),
     ),
 }
 assert set(BY_KIND) == {*m.REQUESTS, *m.REPLIES}

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from dht.core import messages as m
 from dht.core.frames import Echo, Nonce
-from dht.core.ids import Key
+from dht.core.ids import Key, birth_host
 from dht.core.records import Address, Birth, Contact, Death, Departure, Line, Stay
+from dht.core.seats import mark_of
 from dht.identity import KeyNotary, peer_key, rotation_record, sign_record
 from dht.wire import encode_message, encode_record, record_signed_bytes
 from tests.dht.link_world import NETWORK, LinkWorld, key_from
@@ -20,6 +21,7 @@ from tests.dht.values import digest_of, record_of
 
 ANNA, BERT, CARL = key_from("anna"), key_from("bert"), key_from("carl")
 FOUR = Address(host=bytes((192, 0, 2, 7)), port=4484)
+BIRTH = Birth(host=bytes((198, 51, 100, 7)), day=20_710)
 SIX = Address(host=bytes.fromhex("20010db8000000000000000000000007"), port=65_535)
 
 
@@ -30,6 +32,8 @@ def key(name: str) -> Key:
 def all_messages() -> list[m.Message]:
     anna = Contact.at(peer_key(ANNA), FOUR, 0, 0, "ip")
     bert = Contact.at(peer_key(BERT), SIX, 7, 63, "ip")
+    seated = Contact.at(peer_key(ANNA), FOUR, 0, 0, "ip", BIRTH.host)
+    seated_by_six = Contact.at(peer_key(BERT), FOUR, 0, 0, "ip", birth_host(SIX.host))
     signed = sign_record(ANNA, record_of("anna"))
     rotated = rotation_record(ANNA, BERT, record_of("anna"))
     statement, confirmation = (
@@ -77,6 +81,9 @@ def all_messages() -> list[m.Message]:
         m.Want(id=26, marks=(int.from_bytes(peer_key(ANNA)[:4], "big") << 32,)),
         m.ShortCall(id=27, service="leases.ask", body=b"\x93\x01\x90\x90"),
         m.ShortAnswer(id=28, outcome=m.ANSWERED, body=b"\x92\x01\x90"),
+        m.Closer(id=29, contacts=(seated, seated_by_six)),
+        m.AskSeats(id=30, marks=(mark_of(peer_key(ANNA), BIRTH), mark_of(peer_key(BERT), BIRTH))),
+        m.SeatsKnown(id=31, words=bytes((0, 1, 2))),
         m.Knock(id=42, called=peer_key(CARL)),
         m.Knocked(id=43, caller=peer_key(ANNA), address=SIX),
     ]
@@ -114,7 +121,7 @@ def vectors() -> Iterator[tuple[str, bytes]]:
         flags=2,
         relays=tuple(digest_of(name)[:8] for name in ("one", "two", "three")),
     )
-    seated = replace(record, seat=Birth(host=bytes((198, 51, 100, 7)), day=20_710))
+    seated = replace(record, seat=BIRTH)
     yield "signed-bytes-record", record_signed_bytes(record)
     yield "record", encode_record(sign_record(ANNA, record))
     yield "record-both-families", encode_record(sign_record(ANNA, both_families))

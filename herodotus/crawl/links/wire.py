@@ -221,9 +221,11 @@ _ANSWER_BYTES_MAX: Final = 3 * 2 * BATCH_LINKS_MAX + 100 * CONTACTS_MAX
 
 
 def encode_taken(taken: Taken) -> bytes:
+    """Without members whose seats are from elsewhere: where these sit the ring says."""
     contacts = [
         (contact.peer, contact.address.host, contact.address.port, contact.slot, contact.index)
         for contact in taken.contacts[:CONTACTS_MAX]
+        if not contact.birth
     ]
     return encode((VERSION, taken.strays, taken.rubbish, contacts))
 

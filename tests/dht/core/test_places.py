@@ -16,11 +16,12 @@ from dht.core.places import (
     area_at,
     day_from,
     moved,
+    moves_at_will,
     place_at,
     standing_of,
     trail_on,
 )
-from dht.core.records import RECORD_VERSION, Address, Line, PeerRecord, Stay, record_fault
+from dht.core.records import RECORD_VERSION, Address, Birth, Line, PeerRecord, Stay, record_fault
 
 RULES = PlaceRules()
 
@@ -149,15 +150,20 @@ def test_a_trail_that_ends_elsewhere_moves_nobody_to_another_place() -> None:
     assert found == {Standing(bytes((4, 203, 0, 113)), bytes((4, 203, 0)), is_of_age=False)}
 
 
-def lived(homes: list[int], since: int = 100) -> list[PeerRecord]:
+YOUNG = PlaceRules(probation_days=99)
+
+
+def lived(homes: list[int], since: int = 100, rules: PlaceRules = YOUNG) -> list[PeerRecord]:
     """The records of a member that is in a home each day, one a day."""
     now = aged(since, host=f"10.0.{homes[0]}.1")
     made = []
     for day, home in enumerate(homes, since):
         host = bytes((10, 0, home, 1))
-        trail = moved(now, host, RULES)
-        now = replace(now, lines=(Line.at(Address(host=host, port=1)),), trail=trail, issued_s=day * 86_400)
-        now = replace(now, trail=trail_on(now, RULES, day))
+        there = replace(now, lines=(Line.at(Address(host=host, port=1)),), trail=moved(now, host, rules))
+        if moves_at_will(there, now, rules):
+            there = replace(there, since=day, trail=())
+        there = replace(there, issued_s=day * 86_400)
+        now = replace(there, trail=trail_on(there, rules, day))
         made.append(now)
     return made
 
@@ -180,10 +186,47 @@ def test_a_trail_says_where_a_member_was_on_each_day_of_the_week(homes: list[int
 
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=30))
 def test_what_an_honest_member_says_of_its_moves_is_never_refused(homes: list[int]) -> None:
-    made = lived(homes)
-    for missed in (1, 2, 9):
-        for held, newer in zip(made, made[missed:], strict=False):
-            assert age_refusal(newer, held, RULES) is None
+    for rules in (RULES, YOUNG):
+        made = lived(homes, rules=rules)
+        for missed in (1, 2, 9):
+            for held, newer in zip(made, made[missed:], strict=False):
+                assert age_refusal(newer, held, rules) is None
+
+
+def test_a_member_of_age_that_moves_at_will_begins_its_age_anew() -> None:
+    made = lived([1] * 10 + [2] * 3, rules=RULES)
+    assert [one.since for one in made] == 10 * [100] + 3 * [110]
+    for kept in (100, 108):
+        assert age_refusal(replace(made[10], since=kept), made[9], RULES) == "moved"
+    other_slot = replace(made[9], slot=3, issued_s=110 * 86_400)
+    assert age_refusal(other_slot, made[9], RULES) == "moved"
+    young = lived([1] * 5 + [2], rules=RULES)
+    assert [one.since for one in young] == 6 * [100], "its position follows its address"
+
+
+def seated(host: str, birth: str, *, since: int = 100, day: int = 107) -> PeerRecord:
+    seat = Birth(host=ip_address(birth).packed, day=day)
+    return replace(record(host), since=since, seat=seat, issued_s=day * 86_400)
+
+
+def test_a_member_with_a_seat_keeps_its_age_at_a_new_address_and_counts_in_both_places() -> None:
+    held, moved_on = seated("10.1.2.3", "10.1.2.3"), seated("192.0.2.9", "10.1.2.3")
+    assert age_refusal(moved_on, held, RULES) is None
+    assert trail_on(moved_on, RULES, 108) == ()
+    assert standing_of(held, RULES, 107) == Standing(bytes((4, 10, 1, 2)), bytes((4, 10, 1)))
+    assert standing_of(moved_on, RULES, 107) == Standing(
+        bytes((4, 192, 0, 2)), bytes((4, 192, 0)), True, bytes((4, 10, 1, 2)), bytes((4, 10, 1))
+    )
+    assert not standing_of(moved_on, RULES, 106).is_of_age
+    assert standing_of(moved_on, BY_PEER, 107) == Standing(moved_on.peer, moved_on.peer)
+
+
+def test_who_gives_its_seat_up_begins_its_age_anew_unless_it_stays_where_it_sits() -> None:
+    held = seated("192.0.2.9", "10.1.2.3")
+    assert age_refusal(replace(held, seat=None), held, RULES) == "moved"
+    assert age_refusal(replace(held, seat=None, since=107), held, RULES) is None
+    home = replace(held, seat=None, lines=record("10.1.2.3").lines)
+    assert age_refusal(home, replace(held, lines=home.lines), RULES) is None
 
 
 def test_two_moves_in_a_day_are_one_and_the_way_back_is_none() -> None:
@@ -192,12 +235,12 @@ def test_two_moves_in_a_day_are_one_and_the_way_back_is_none() -> None:
         there = replace(one, lines=(Line.at(Address(host=host, port=1)),), trail=moved(one, host, RULES))
         return replace(there, trail=trail_on(there, RULES, 110))
 
-    begun = lived([1] * 10)[-1]
+    begun = lived([1] * 10)[-1]  # still young
     second = gone(begun, 2)
     third, back = gone(second, 3), gone(second, 1)
     assert [(stay.place[3], stay.since) for stay in third.trail] == [(1, 100), (3, 110)]
     assert back.trail == ()
-    assert age_refusal(third, second, RULES) is age_refusal(back, second, RULES) is None
+    assert age_refusal(third, second, YOUNG) is age_refusal(back, second, YOUNG) is None
 
 
 def test_by_peer_nobody_keeps_a_trail() -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken, Send
 from dht.core.machine import RingMachine
 from dht.core.messages import Rumour
+from dht.core.places import PlaceRules
 from dht.core.reachability import Reachability, StandingChanged
 from dht.core.records import LEAF, Contact, Line, PeerRecord, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
@@ -263,3 +264,51 @@ def test_whatever_happens_in_whatever_order_the_machine_can_do_what_is_ordered(
             is_waiting = seated.keeper.due_at is not None
             is_leaf = seated.keeper.seat.is_leaf
             assert is_trying or is_waiting or is_leaf or seated.is_member(), "nobody would ever try again"
+
+
+def aged(since_days: int, **changes: object) -> SeatedMachine:
+    """A ring of one by places, whose peer has been a member for so long."""
+    rules = RingRules(network=NETWORK, proves_newcomers=False, places=PlaceRules())
+    record = replace(RECORD, since=int(NOW) // 86_400 - since_days, **changes)
+    seated = SeatedMachine(
+        record=record,
+        build=lambda one: RingMachine(
+            record=one, rules=rules, notary=SimulatedNotary(one.peer), random=Random(1)
+        ),
+        given=lambda: (),
+        id_check="ip",
+        random=Random(1),
+        is_address_guessed=True,
+    )
+    seated.tell(SearchEnded(), NOW)
+    drain(seated)
+    return seated
+
+
+def test_a_member_with_a_seat_goes_on_where_it_sits_at_a_new_address() -> None:
+    seated = aged(30)
+    machine, before = seated.machine, seated.machine.nodes[0].contact
+    seated.tell(HostSeen(host=bytes((198, 51, 100, 7))), NOW + 60)
+    after = seated.machine.nodes[0].contact
+    assert seated.machine is machine, "no new machine"
+    assert after == before == seated.machine.table.contacts[0]
+    assert (after.address.host, after.birth) == (bytes((198, 51, 100, 7)), before.address.host)
+    record = seated.machine.own_record
+    assert record.lines[0].host == bytes((198, 51, 100, 7))
+    assert record.since == int(NOW) // 86_400 - 30
+    assert not any(isinstance(effect, ArcsChanged) for effect in drain(seated))
+
+
+def test_a_member_of_age_without_a_seat_begins_its_age_anew_at_a_new_address() -> None:
+    seated = aged(30, slot=1)
+    machine = seated.machine
+    seated.tell(HostSeen(host=bytes((198, 51, 100, 7))), NOW + 60)
+    assert seated.machine is not machine
+    assert seated.machine.own_record.since == int(NOW) // 86_400
+
+
+def test_a_young_member_keeps_its_age_at_a_new_address() -> None:
+    seated = aged(3)
+    seated.tell(HostSeen(host=bytes((198, 51, 100, 7))), NOW + 60)
+    assert seated.machine.own_record.since == int(NOW) // 86_400 - 3
+    assert seated.machine.own_record.seat is None
