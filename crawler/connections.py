@@ -22,6 +22,7 @@ import aiohappyeyeballs
 from crawler.core.answers import AnswerReader, BadAnswerError
 from crawler.core.capture import TlsFacts
 from crawler.core.urls import is_public, is_web_port
+from crawler.ports import ConnectionSlot
 from crawler.resolving import ForbiddenSocketError
 
 LARGE_BODY_BYTES = 2**19
@@ -68,6 +69,7 @@ class OriginConnection(asyncio.Protocol):
         self.tls: TlsFacts | None = None
         self.idle_since = 0.0
         self.is_open = False
+        self._slot: ConnectionSlot | None = None
         self._loop = loop
         self._reader: AnswerReader | None = None
         self._limits: Limits | None = None
@@ -115,8 +117,14 @@ class OriginConnection(asyncio.Protocol):
         outcome: str = await waiter
         return outcome
 
+    def takes(self, slot: ConnectionSlot) -> None:
+        """Its room, which it leaves when it ends."""
+        self._slot = slot
+        if not self.is_open:
+            slot.leave()
+
     def abort(self) -> None:
-        self.is_open = False
+        self._ended()
         self.transport.abort()
 
     def _finish(self, outcome: str | Exception) -> None:
@@ -181,8 +189,13 @@ class OriginConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         return False  # close
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def _ended(self) -> None:
         self.is_open = False
+        if self._slot is not None:
+            self._slot.leave()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._ended()
         reader = self._reader
         if reader is None:
             return
@@ -238,6 +251,13 @@ class Pool:
         if self._timer is None:
             self._timer = loop.call_later(IDLE_CHECK_S, self._sweep, loop)
 
+    def give_up(self) -> bool:
+        """End the one at rest the longest; False where there is none."""
+        if not self._idle:
+            return False
+        self._drop_oldest()
+        return True
+
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -251,8 +271,8 @@ class Pool:
     def _drop_oldest(self) -> None:
         """The endpoint that got its last connection back the longest ago; dicts remember the order."""
         endpoint, kept = next(iter(self._idle.items()))
-        kept.popleft().abort()
         self._count -= 1
+        kept.popleft().abort()
         if not kept:
             del self._idle[endpoint]
 

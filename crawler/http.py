@@ -12,7 +12,7 @@ import math
 import ssl
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BytesIO
 from types import TracebackType
@@ -36,7 +36,7 @@ from crawler.core.errors import (
 from crawler.core.politeness import Stay, Wait
 from crawler.core.urls import STANDARD, UrlRules
 from crawler.names import TooManyLookupsError
-from crawler.ports import BodyPlace, BodyRooms, FetchRequest, Skipped
+from crawler.ports import BodyPlace, BodyRooms, ConnectionRoom, FetchRequest, FreeRoom, Skipped
 from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve, plain
 
 IDLE_CONNECTIONS_MAX = 256
@@ -74,6 +74,7 @@ class FetchSettings:
     dns_patience_s: float = 1.0
     """A connection does not wait longer for a name; its host has another turn when DNS has answered."""
     allow_private_addresses: bool = False
+    room: ConnectionRoom = field(default_factory=FreeRoom)
 
 
 class _Target(NamedTuple):
@@ -121,12 +122,14 @@ class HttpFetcher:
         self._places = asyncio.Semaphore(self._settings.connections)
         self._bodies = BodyRooms()
         self._is_open = True
+        self._settings.room.gives(self._pool.give_up)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._is_open = False
+        self._settings.room.gives_no_more(self._pool.give_up)
         self._pool.close()
         await asyncio.sleep(0)  # the transports tell their protocols in the loop's next turn
         await self._resolver.close()
@@ -234,14 +237,14 @@ class HttpFetcher:
         host = endpoint.host
         known = [] if address else await self._addresses(host)
         if address is None:
-            return await self._opener.open(endpoint, known, self._loop)
+            return await self._opened(endpoint, known)
         if not address:
             raise _UnresolvedError(f"{host} led nowhere when permission was asked for")
         # The cap of an address is for what is open there, and not only for what is being answered.
         self._pool.leave(address, but=self._settings.connections_per_address - self._busy_at[address])
         within_s = ONE_OF_SEVERAL_S if self._resolver.has_others(host, address) else math.inf
         try:
-            fresh = await self._opener.open(endpoint, [address], self._loop, within_s=within_s)
+            fresh = await self._opened(endpoint, [address], within_s)
         except (ssl.SSLError, ForbiddenSocketError):
             raise
         except OSError as error:  # a TimeoutError is one
@@ -250,6 +253,18 @@ class HttpFetcher:
                 raise _OneOfSeveralError(f"{address} took no connection") from error
             raise
         self._resolver.note(host, address, is_reached=True)
+        return fresh
+
+    async def _opened(
+        self, endpoint: OriginEndpoint, addresses: list[str], within_s: float = math.inf
+    ) -> OriginConnection:
+        slot = await self._settings.room.enter()
+        try:
+            fresh = await self._opener.open(endpoint, addresses, self._loop, within_s=within_s)
+        except BaseException:
+            slot.leave()
+            raise
+        fresh.takes(slot)
         return fresh
 
     def _keep(self, endpoint: OriginEndpoint, connection: OriginConnection, stay: Stay | None) -> None:

@@ -85,6 +85,44 @@ class BodyPlace:
             self._held.pop().release()
 
 
+class ConnectionSlot(Protocol):
+    def leave(self) -> None:
+        """When the connection is closed, or never came about. A second time does nothing."""
+        ...
+
+
+class ConnectionRoom(Protocol):
+    """A bound on connections, which a fetcher shares with others."""
+
+    async def enter(self) -> ConnectionSlot:
+        """Before each connection; waits until there is room for one more."""
+        ...
+
+    def gives(self, give: Callable[[], bool]) -> None:
+        """`give` closes a connection that is kept for later, or says that there is none; asked when there is no
+        room, until `gives_no_more`."""
+        ...
+
+    def gives_no_more(self, give: Callable[[], bool]) -> None: ...
+
+
+class FreeSlot:
+    def leave(self) -> None:
+        pass
+
+
+class FreeRoom:
+    """Without a bound."""
+
+    async def enter(self) -> ConnectionSlot:
+        return FreeSlot()
+
+    def gives(self, give: Callable[[], bool]) -> None:
+        del give
+
+    gives_no_more = gives
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
     """One GET. Validators make it conditional; the digest is the last archived version's."""

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from crawler.core.rows import RowLimits
 from crawler.core.urls import UrlRules
 from crawler.http import FetchSettings, HttpFetcher
+from crawler.ports import ConnectionRoom
 from crawler.rocks import RocksRows, mended_rows
 from dht.dialback import dial_back
 from dht.discovery.port_mapping import PortGateway
@@ -95,5 +96,13 @@ class Machine(ThreadWorkers, LocalStorage):
     def serve(self, settings: HttpSettings, handlers: Handlers, front: Front) -> Portal:
         return Portal(settings, handlers, front)
 
-    def relay(self, body_bytes_max: int | None = None, at_once: int | None = None) -> HttpRelay:
-        return HttpRelay(body_bytes_max=body_bytes_max or BODY_BYTES_MAX, at_once=at_once or AT_ONCE)
+    def relay(
+        self,
+        body_bytes_max: int | None = None,
+        at_once: int | None = None,
+        *,
+        room: ConnectionRoom | None = None,
+    ) -> HttpRelay:
+        return HttpRelay(
+            body_bytes_max=body_bytes_max or BODY_BYTES_MAX, at_once=at_once or AT_ONCE, room=room
+        )

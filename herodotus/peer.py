@@ -31,6 +31,7 @@ from herodotus.core.alarms import alarms
 from herodotus.core.budgets import Spending
 from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter, shown_network_id
+from herodotus.core.connections import NO_BOUND, Use
 from herodotus.core.doors import Door, Quotas, passage_in
 from herodotus.core.orders import (
     Begin,
@@ -69,6 +70,7 @@ from herodotus.peers.calls import Services
 from herodotus.peers.invited import charter_services
 from herodotus.peers.membership import MembershipParts, RingMembership, place_rules_of
 from herodotus.peers.net.port import CallPort, CallPortParts
+from herodotus.peers.net.rooms import Rooms
 from herodotus.peers.observation import Observation
 from herodotus.peers.reach import ReachWatch
 from herodotus.peers.rests import Rests
@@ -127,8 +129,11 @@ class Peer:
         own_key = parts.key.public_key().public_bytes_raw()
         self._observation = Observation(parts.home.observation, world, own_key)
         self._reach = ReachWatch(self._knock, parts.settings.calls.knock_s)
+        one_house = parts.charter.allow_private_addresses
+        self._line_rooms = Rooms(NO_BOUND if one_house else parts.settings.budget.connections_max)
         self._call_port = CallPort(
             CallPortParts(
+                rooms=self._line_rooms,
                 key=parts.key,
                 rules=self._membership.rules,
                 settings=parts.settings.calls,
@@ -144,7 +149,7 @@ class Peer:
                 on_called=self._reach.called,
             )
         )
-        order = standing_order(parts.charter, parts.settings)
+        order = standing_order(parts.charter, parts.settings, self._line_rooms)
         self._lookout = lookout_of(order, world, wall_clock=world.unix_s)
         self._steward = self._make_steward(order, own_key)
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
@@ -170,7 +175,8 @@ class Peer:
             is_paused=lambda: self._daily.pause_left_s > 0 and not self._leaving.is_leaving,
             on_change=self._daily.budget_changed,
         )
-        self._relay = world.relay()
+        relay_of = partial(world.relay, room=None if one_house else self._line_rooms.room(Use.READING))
+        self._relay = relay_of()
         place = replay_place(http)
         elsewhere = Elsewhere(
             directions,
@@ -180,7 +186,7 @@ class Peer:
             catalogue=self._archive.catalogue,
         )
         name = shown_peer_id(parts.peer_id)
-        saves = self._own_saves()
+        saves = self._own_saves(order)
         pages = ArchivePages(
             shelf,
             has_banner=http.banner,
@@ -197,7 +203,7 @@ class Peer:
             log=self._log_tail,
             directions=directions,
             relay=self._relay,
-            relay_of=world.relay,
+            relay_of=relay_of,
             elsewhere=elsewhere,
             workers=world,
             operator=self._operator,
@@ -222,7 +228,7 @@ class Peer:
     def _network(self) -> bytes:
         return self._parts.charter.network_id()[:8]
 
-    def _own_saves(self) -> HomeSaves | None:
+    def _own_saves(self, order: CrawlOrder) -> HomeSaves | None:
         """Where the network's charter lets readers ask for pages."""
         charter, settings = self._parts.charter, self._parts.settings
         if not charter.save_endpoint:
@@ -232,6 +238,7 @@ class Peer:
             charter,
             settings,
             self._world,
+            order,
             wall_clock=self._world.unix_s,
             steward=self._steward,
         )
@@ -519,7 +526,7 @@ class Peer:
                 cross_fetches=self._exchange.cross_fetches(),
             ),
             notices=self._notices.status(),
-            budget=self._budget.statistics(),
+            budget=replace(self._budget.statistics(), connections=self._line_rooms.connections.status()),
             leaving=self._leaving.status(),
             restored=parts.restored,
         )

@@ -14,6 +14,7 @@ Sleeping, deadlines, locks and task groups are anyio's in both worlds; steady ti
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol
 
+from crawler.ports import ConnectionRoom
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.crawl.gear import WebWorld
@@ -76,6 +77,12 @@ class World(StoreWorld, RingWorld, WebWorld, SuppliedWorld, Protocol):
 
     def serve(self, settings: HttpSettings, handlers: Handlers, front: Front) -> PortalServer: ...
 
-    def relay(self, body_bytes_max: int | None = None, at_once: int | None = None) -> OpenRelay:
-        """The client by which other peers' portals are asked."""
+    def relay(
+        self,
+        body_bytes_max: int | None = None,
+        at_once: int | None = None,
+        *,
+        room: ConnectionRoom | None = None,
+    ) -> OpenRelay:
+        """The client by which other peers' portals are asked. `room`: for its connections."""
         ...

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from crawler.core.rows import RowLimits
 from crawler.core.urls import UrlRules
 from crawler.http import FetchSettings
+from crawler.ports import ConnectionRoom
 from dht.discovery.lan import LanDiscovery
 from dht.discovery.port_mapping import PortGateway
 from dht.discovery.rendezvous import Rendezvous
@@ -266,7 +267,14 @@ class SimulatedMachine:
         del front
         return SimulatedPortal(self._around, self._host, settings, handlers)
 
-    def relay(self, body_bytes_max: int | None = None, at_once: int | None = None) -> "SimulatedRelay":
+    def relay(
+        self,
+        body_bytes_max: int | None = None,
+        at_once: int | None = None,
+        *,
+        room: ConnectionRoom | None = None,
+    ) -> "SimulatedRelay":
+        del room
         return SimulatedRelay(self._around, self._host, body_bytes_max or BODY_BYTES_MAX, at_once or AT_ONCE)
 
 

@@ -455,6 +455,8 @@ class BudgetStatus:
     month_up_bytes: int = 0
     month_down_bytes: int = 0
     month_bytes_max: int = 0
+    connections: dict[str, int] = field(default_factory=dict)
+    """Open to sites and other peers, by use."""
     closed_by: tuple[str, ...] = ()
     closed_s: int = 0
     waits_s: dict[str, float] = field(default_factory=dict)

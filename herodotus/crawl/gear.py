@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -31,17 +31,19 @@ from crawler.core.urls import STANDARD, UrlRules, has_web_port, host_of, is_lite
 from crawler.frontier import Frontier, FrontierLimits
 from crawler.frontier_rows import frontier_rows
 from crawler.http import FetchSettings
-from crawler.ports import Fetcher, OpenFetcher, StewardPort, UrlOwner
+from crawler.ports import ConnectionRoom, Fetcher, FreeRoom, OpenFetcher, StewardPort, UrlOwner
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, WorkerSettings
 from herodotus import __version__
 from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter
+from herodotus.core.connections import Use
 from herodotus.core.doors import Door, Passage, field_of
 from herodotus.core.errors import SettingError
 from herodotus.core.settings.sections import Settings
 from herodotus.core.signatures import SignedWindow, helper_field, window_field
+from herodotus.peers.net.rooms import Rooms
 from herodotus.store import Store
 
 ROBOT = "Herodotus"
@@ -109,6 +111,8 @@ class CrawlOrder:
     content: ContentChoice = ContentChoice.HTML_AND_IMAGES
     recrawl: Recrawl = Recrawl.DAILY
     connections: int = 56
+    room: ConnectionRoom = field(default_factory=FreeRoom)
+    """A bound on connections that the crawl shares with others."""
     contact: str | None = None
     """The page that tells site owners who we are; goes into the User-Agent."""
     allow_private_addresses: bool = False
@@ -235,6 +239,7 @@ async def open_gear(
             connections=order.connections,
             connections_per_address=order.politeness.per_address_concurrency,
             allow_private_addresses=order.allow_private_addresses,
+            room=order.room,
         )
         async with world.fetcher(fetch, order.rules, wall_clock) as fetcher:
             sink = ArchiveSink(
@@ -278,11 +283,17 @@ def lookout_of(order: CrawlOrder, world: WebWorld, *, wall_clock: Callable[[], f
     """By which a steward has robots.txt, and sees where names lead, whether a crawl is open or not."""
     settings = FetchSettings(
         user_agent=order.user_agent,
-        connections=LOOKOUT_CONNECTIONS,
+        connections=beside(order, LOOKOUT_CONNECTIONS),
         connections_per_address=order.politeness.per_address_concurrency,
         allow_private_addresses=order.allow_private_addresses,
+        room=order.room,
     )
     return world.fetcher(settings, order.rules, wall_clock)
+
+
+def beside(order: CrawlOrder, wanted: int) -> int:
+    """Connections for those who fetch beside the crawl: a quarter of its own for each."""
+    return max(1, min(wanted, order.connections // 4))
 
 
 def url_rules(charter: Charter) -> UrlRules:
@@ -309,15 +320,20 @@ def opt_outs(hosts: Sequence[str]) -> OptOutList:
         ) from error
 
 
-def standing_order(charter: Charter, settings: Settings) -> CrawlOrder:
-    """What a running peer crawls by itself: all that falls to it of what its network archives."""
+def standing_order(charter: Charter, settings: Settings, rooms: Rooms) -> CrawlOrder:
+    """What a running peer crawls by itself: all that falls to it of what its network archives.
+
+    With those who fetch beside it (`beside`) it stays within what is always free for sites: a fetch that waited for
+    room would begin after its window.
+    """
     crawl = settings.crawl
     return CrawlOrder(
         urls=(),
         scope=ScopeKind.ANY,
         content=ContentChoice(charter.content),
         recrawl=Recrawl(charter.recrawl),
-        connections=crawl.connections,
+        connections=max(1, min(crawl.connections, rooms.connections.floors[Use.WEB] * 2 // 3)),
+        room=rooms.room(Use.WEB),
         contact=settings.operator.contact or None,
         allow_private_addresses=charter.allow_private_addresses,
         politeness=PolitenessPolicy(

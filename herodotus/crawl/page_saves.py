@@ -30,6 +30,7 @@ from herodotus.crawl.gear import (
     CrawlOrder,
     SeedRefusedError,
     WebWorld,
+    beside,
     check_seeds,
     url_rules,
 )
@@ -60,11 +61,13 @@ class HomeSaves:
         charter: Charter,
         settings: Settings,
         world: WebWorld,
+        order: CrawlOrder,
         *,
         wall_clock: Callable[[], float],
         steward: StewardPort,
     ) -> None:
-        """`steward` speaks for all peers of the ring."""
+        """`order`: what the peer crawls by itself. `steward` speaks for all peers of the ring."""
+        self._order = order
         self._store = store
         self._steward = steward
         self._charter = charter
@@ -80,10 +83,11 @@ class HomeSaves:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        order = CrawlOrder(urls=(), contact=self._settings.operator.contact or None)
+        order = self._order
         fetch = FetchSettings(
             user_agent=order.user_agent,
-            connections=AT_ONCE,
+            connections=beside(order, AT_ONCE),
+            room=order.room,
             allow_private_addresses=self._charter.allow_private_addresses,
         )
         self._room = anyio.CapacityLimiter(AT_ONCE)

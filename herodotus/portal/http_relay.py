@@ -13,6 +13,7 @@ import aiohttp
 import anyio
 from yarl import URL
 
+from crawler.ports import ConnectionRoom, FreeSlot
 from herodotus.portal.answer import Answer
 from herodotus.portal.other_holders import RELAYED, PortalAddress
 from herodotus.portal.request import Request
@@ -43,7 +44,15 @@ class _Turns:
 class HttpRelay:
     """Open inside `opened`; before and after it nobody is asked."""
 
-    def __init__(self, *, body_bytes_max: int = BODY_BYTES_MAX, at_once: int = AT_ONCE) -> None:
+    def __init__(
+        self,
+        *,
+        body_bytes_max: int = BODY_BYTES_MAX,
+        at_once: int = AT_ONCE,
+        room: ConnectionRoom | None = None,
+    ) -> None:
+        """`room` for its connections, each of which then closes after its answer; without one they are kept."""
+        self._connections = room
         self._session: aiohttp.ClientSession | None = None
         self._body_bytes_max = body_bytes_max
         self.held_bytes = 0
@@ -54,7 +63,11 @@ class HttpRelay:
     async def opened(self) -> AsyncIterator[None]:
         timeout = aiohttp.ClientTimeout(total=ANSWER_S, sock_connect=CONNECT_S)
         jar = aiohttp.DummyCookieJar()
-        async with aiohttp.ClientSession(timeout=timeout, cookie_jar=jar, auto_decompress=False) as session:
+        # Kept ones would take room that is counted, and nobody hears when they close.
+        connector = aiohttp.TCPConnector(force_close=self._connections is not None)
+        async with aiohttp.ClientSession(
+            timeout=timeout, cookie_jar=jar, auto_decompress=False, connector=connector
+        ) as session:
             self._session = session
             try:
                 yield
@@ -85,7 +98,7 @@ class HttpRelay:
         headers = {name: request.header(name) for name in HEADERS_SAID if request.header(name)}
         headers["accept-encoding"] = request.header("accept-encoding") or "identity"
         address = URL(place.origin + request.target, encoded=True)
-        async with self._room:
+        async with self._room, self._with_room():
             try:
                 async with self._session.request(
                     request.method, address, headers=headers, allow_redirects=False
@@ -95,6 +108,14 @@ class HttpRelay:
             except (TimeoutError, aiohttp.ClientError, ValueError) as error:
                 logger.debug("no relay peer=%s error=%s", place.origin, type(error).__name__)
                 return None
+
+    @asynccontextmanager
+    async def _with_room(self) -> AsyncIterator[None]:
+        slot = FreeSlot() if self._connections is None else await self._connections.enter()
+        try:
+            yield
+        finally:
+            slot.leave()
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes | None:
         parts: list[bytes] = []

@@ -271,6 +271,11 @@ class BudgetSettings:
     hours: tuple[Hours, ...] = many(hours(), 16).setting(
         (), "when crawling and copying may run; none means always. Readers are served all day"
     )
+    connections_max: int = whole(25, 100_000).setting(
+        100,
+        "TCP connections to sites and other peers together, as home routers keep a row for each; no bound in a network"
+        " of private addresses",
+    )
     rest_on_battery: bool = flag().setting(
         True, "no crawling and no copies while the machine runs on its battery, as UPower tells"
     )
@@ -436,6 +441,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
         "server": {
             "http.connections_max": 4096,
             "crawl.connections": 128,
+            "budget.connections_max": 1_000,
             "discovery.lan": False,
             "discovery.port_mapping": False,
             "budget.disk_free_gb_min": 20.0,

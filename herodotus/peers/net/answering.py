@@ -9,18 +9,20 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 
 from dht.core.handshake import is_signed
 from dht.core.limits import prefix_of
 from herodotus.core.admission import Admission, AdmissionLimits, Caller, CallerStanding
+from herodotus.core.connections import NO_BOUND, Use
 from herodotus.core.status import CallsStatus
 from herodotus.peers.calls import CALL_BYTES_MAX, PeerKey, RefusedError, Services
 from herodotus.peers.net.acquaintance import Acquaintance
 from herodotus.peers.net.connection import FrameConnection, closed_at_once
 from herodotus.peers.net.line import Arrival, LineBrokenError, Port, WrongProtocolError, caller_address
+from herodotus.peers.net.rooms import Room, Rooms
 from herodotus.peers.net.wire import (
     NONCE_BYTES,
     CallHello,
@@ -66,6 +68,8 @@ class AnsweringParts:
     limits: AdmissionLimits
     idle_s: float
     entropy: Callable[[int], bytes]
+    room: Room = field(default_factory=lambda: Rooms(NO_BOUND).room(Use.CALLED))
+    """Where there is none left, callers are turned away."""
     on_proven: Callable[[bytes], None] = lambda key: None
 
 
@@ -115,6 +119,17 @@ class Answering:
 
     async def _receive(self, arrival: Arrival) -> None:
         del self._unbegun[arrival]
+        slot = self._parts.room.take()
+        if slot is None:
+            self._dropped["room"] += 1
+            await arrival.turn_away()
+            return
+        try:
+            await self._admit(arrival)
+        finally:
+            slot.leave()
+
+    async def _admit(self, arrival: Arrival) -> None:
         host = arrival.host
         try:
             prefix = prefix_of((host or "", 1))

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht import Contact
 from dht.core.records import Address
+from herodotus.core.connections import NO_BOUND, Use
 from herodotus.core.status import CallsStatus
 from herodotus.peers.calls import (
     CALL_DEADLINE_S,
@@ -31,6 +32,7 @@ from herodotus.peers.net.answer_memory import AnswerRoom
 from herodotus.peers.net.connection import FrameConnection, closed_at_once
 from herodotus.peers.net.line import Dial, Line, LineBrokenError, WrongProtocolError
 from herodotus.peers.net.lines_wire import KNOCK
+from herodotus.peers.net.rooms import Room, Rooms, Slot
 from herodotus.peers.net.ways import Ways, WaysParts, stream_address
 from herodotus.peers.net.wire import (
     FROM_CALLED,
@@ -70,6 +72,8 @@ class CallingParts:
     on_proven: Callable[[bytes], None] = lambda key: None
     on_called: Callable[[bytes, str | None], None] = lambda peer, why: None
     """A call to this peer was answered, or was in vain, and why."""
+    room: Room = field(default_factory=lambda: Rooms(NO_BOUND).room(Use.CALLING))
+    """Waited for before each connection, which leaves it when it is closed."""
 
 
 @dataclass(slots=True)
@@ -108,6 +112,9 @@ class TlsCalls:
         self.ways = Ways(parts.ways, self._ask_relay)
         self._to_peer: dict[_Place, _Slots] = {}
         self.room = AnswerRoom()
+        self._given: list[FrameConnection] = []
+        """To be closed, as others need the room."""
+        self._gave = anyio.Event()
         self._calls = self._failed = self._bytes_in = self._bytes_out = self._busy = 0
 
     def serve_own(self, services: Services) -> None:
@@ -241,16 +248,44 @@ class TlsCalls:
             _, kept = self._kept.popitem(last=False)
             await kept.connection.close()
 
+    def give_up(self) -> bool:
+        """The connection that has rested the longest closes; False where there is none."""
+        if not self._kept:
+            return False
+        self._given.append(self._kept.popitem(last=False)[1].connection)
+        self._gave.set()
+        return True
+
+    async def close_given(self) -> None:
+        """What was given up, until cancelled."""
+        while True:
+            await self._gave.wait()
+            self._gave = anyio.Event()
+            while self._given:
+                await self._given.pop().close()
+
     async def dial(self, place: _Place) -> FrameConnection:
         await self.make_room()
-        with anyio.fail_after(CONNECT_S), _call_errors():
-            return await self._introduced(self.ways.line_to(place.peer, place.address), place.peer)
-
-    async def _introduced(self, dialling: Awaitable[Line], peer: bytes) -> FrameConnection:
+        is_closed = self.ways.is_closed(place.peer)
+        # Who arranges a line to a closed peer calls its relay meanwhile: that call must not wait for this one's room.
+        slot = None if is_closed else await self._parts.room.enter()
         try:
-            connection = FrameConnection(await dialling)
+            with anyio.fail_after(CONNECT_S), _call_errors():
+                line = self.ways.line_to(place.peer, place.address)
+                return await self._introduced(line, place.peer, slot)
+        except BaseException:
+            if slot is not None:
+                slot.leave()
+            raise
+
+    async def _introduced(
+        self, dialling: Awaitable[Line], peer: bytes, slot: Slot | None = None
+    ) -> FrameConnection:
+        try:
+            line = await dialling
         except OSError as error:
             raise PeerUnreachableError(error.strerror or "no connection") from error
+        connection = FrameConnection(line, slot or self._parts.room.take())
         try:
             await self._introduce(connection, peer)
         except BaseException:
@@ -311,10 +346,10 @@ class TlsCalls:
                 await kept.connection.close()
 
     async def close(self) -> None:
-        while self._kept:
-            _, kept = self._kept.popitem()
+        while self._given or self._kept:
+            closing = self._given.pop() if self._given else self._kept.popitem()[1].connection
             with suppress(OSError):
-                await kept.connection.close()
+                await closing.close()
 
 
 class _Use:
@@ -406,11 +441,14 @@ def _call_errors() -> Iterator[None]:
 @asynccontextmanager
 async def open_calling(parts: CallingParts) -> AsyncIterator[TlsCalls]:
     calls = TlsCalls(parts)
+    parts.room.gives(calls.give_up)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(calls.close_idle)
+        tasks.start_soon(calls.close_given)
         try:
             yield calls
         finally:
+            parts.room.gives_no_more(calls.give_up)
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 await calls.close()

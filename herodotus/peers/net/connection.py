@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 
 from herodotus.peers.net.line import Line, LineBrokenError
+from herodotus.peers.net.rooms import Slot
 from herodotus.peers.net.wire import HEAD_BYTES, CallFrame, FrameError, FrameKind, read_head
 
 DRAIN_S = 2.0
@@ -30,8 +31,10 @@ async def closed_at_once(pieces: AsyncIterator[bytes]) -> AsyncIterator[AsyncIte
 
 
 class FrameConnection:
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, slot: Slot | None = None) -> None:
+        """`slot` is left when the connection is closed."""
         self._line = line
+        self._slot = slot
         self._held = bytearray()
         self.bytes_in = 0
         self.bytes_out = 0
@@ -94,4 +97,8 @@ class FrameConnection:
 
     async def close(self) -> None:
         """At once, without a farewell: frames say for themselves whether they are whole."""
-        await self._line.close()
+        try:
+            await self._line.close()
+        finally:
+            if self._slot is not None:
+                self._slot.leave()

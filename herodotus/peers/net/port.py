@@ -23,6 +23,7 @@ from dht.core.rules import RingRules
 from dht.endpoint import socket_address
 from dht.identity import Verifier
 from herodotus.core.admission import AdmissionLimits
+from herodotus.core.connections import NO_BOUND, Use
 from herodotus.core.relays import Candidate, Mapping
 from herodotus.core.settings.sections import CallsSettings, RelaySettings
 from herodotus.core.status import CallsStatus, RelayStatus
@@ -33,6 +34,7 @@ from herodotus.peers.net.calling import CallingParts, TlsCalls, open_calling
 from herodotus.peers.net.kept_lines import KeptLines, KeptLinesParts
 from herodotus.peers.net.line import Dial, LineBrokenError, Port, WrongProtocolError
 from herodotus.peers.net.relaying import Relay
+from herodotus.peers.net.rooms import Rooms
 from herodotus.peers.net.short_calls import ShortAnswering, ShortFirst, ShortRing
 from herodotus.peers.net.ways import WaysParts
 
@@ -57,6 +59,8 @@ class CallPortParts:
     dial: Dial
     knock: Callable[[str, int], Awaitable[None]]
     """Opens a connection and closes it. Raises OSError."""
+    rooms: Rooms = field(default_factory=lambda: Rooms(NO_BOUND))
+    """For the connections of all parts of the peer."""
     urgent: Collection[str] = ()
     """Services whose calls never wait behind others, and that go by datagram where they fit one."""
     on_proven: Callable[[bytes], None] = lambda key: None
@@ -95,6 +99,7 @@ class CallPort:
             urgent=parts.urgent,
             on_called=parts.on_called,
             on_proven=parts.on_proven,
+            room=parts.rooms.room(Use.CALLING),
         )
         own_key = parts.key.public_key().public_bytes_raw()
         async with open_calling(calling) as self._streams:
@@ -116,6 +121,7 @@ class CallPort:
             limits=limits,
             idle_s=settings.idle_s,
             entropy=parts.chance.randbytes,
+            room=parts.rooms.room(Use.CALLED),
             on_proven=parts.on_proven,
         )
         relay = Relay(parts.relay, parts.chance.randbytes, lambda peer: stream_addresses(ring, peer))

@@ -10,6 +10,7 @@ import pytest
 from crawler.core.politeness import HostSteward
 from crawler.steward import LocalSteward
 from herodotus.core.charter import TEST_CHARTER, Charter
+from herodotus.core.connections import NO_BOUND
 from herodotus.core.errors import UnusableArchiveError
 from herodotus.core.removals import Removals
 from herodotus.core.saves import SaveOutcome, SaveResult
@@ -17,6 +18,7 @@ from herodotus.core.settings.sections import CrawlSettings, Settings
 from herodotus.crawl.gear import ROBOT, lookout_of, standing_order
 from herodotus.crawl.page_saves import HomeSaves
 from herodotus.machine import Machine
+from herodotus.peers.net.rooms import Rooms
 from herodotus.portal.answer import Answer
 from herodotus.portal.other_holders import RELAYED
 from herodotus.portal.request import Request
@@ -177,7 +179,7 @@ async def home_saves(
     store: Callable[[], Store], charter: Charter, settings: Settings, clock: Clock
 ) -> AsyncIterator[HomeSaves]:
     """With a steward of its own, for a peer alone."""
-    order, machine = standing_order(charter, settings), Machine()
+    order, machine = standing_order(charter, settings, Rooms(NO_BOUND)), Machine()
     async with lookout_of(order, machine, wall_clock=clock) as fetcher:
         steward = LocalSteward(
             HostSteward(order.politeness),
@@ -186,7 +188,7 @@ async def home_saves(
             wall_clock=clock,
             opted_out=order.opted_out,
         )
-        yield HomeSaves(store, charter, settings, machine, wall_clock=clock, steward=steward)
+        yield HomeSaves(store, charter, settings, machine, order, wall_clock=clock, steward=steward)
 
 
 def saved(

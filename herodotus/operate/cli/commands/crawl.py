@@ -168,8 +168,10 @@ def _order(
     connections: int | None,
 ) -> "tuple[CrawlOrder, LastCrawl]":
     """The crawl to do, and the note to keep once it has begun."""
+    from herodotus.core.connections import NO_BOUND, Use
     from herodotus.crawl.gear import CrawlOrder, day_offset_s, opt_outs, territory_of, url_rules
     from herodotus.home.seeds import LastCrawl, NoSeeds, NothingToResume, last_crawl, note_crawl, seeds_of
+    from herodotus.peers.net.rooms import Rooms
 
     home, settings = frame.home.path, effective.settings
     last = last_crawl(home)
@@ -199,7 +201,10 @@ def _order(
         delay_floor_s=max(_delay(charter, delay), now.delay or 0.0),
         per_address_concurrency=charter.per_address_concurrency,
     )
+    asked = 2 * (connections or 0)  # what was typed is meant
+    most = NO_BOUND if charter.allow_private_addresses else max(asked, settings.budget.connections_max)
     order = CrawlOrder(
+        room=Rooms(most).room(Use.WEB),
         urls=tuple(now.urls),
         scope=ScopeKind(now.scope),
         depth_max=now.depth,
