@@ -31,6 +31,8 @@ _JOIN: Final = (
 )
 _REST: Final = "Crawling and copies rest; the ring goes on, and readers are served."
 _OPEN: Final = "open"
+_NOT_YET: Final = "Not callable yet: "
+"""As the tests of its reach begin when nothing gets through (`dht.core.reachability`)."""
 
 
 def said(status: PeerStatus) -> SaidStatus:
@@ -64,9 +66,16 @@ def _standing(status: PeerStatus) -> str:
             f"Cut off: none of {others} answered since {_clock(status, silent_s)}. Check this machine's line and"
             " its firewall."
         )
-    if status.helping.is_helper and ring.reachability.startswith("leaf"):
-        return f"Helper: nobody can call this line. {_helped(status.helping)} {_sentence(ring.reachability)}"
+    if _is_helper(status):
+        why = _sentence(ring.reachability.removeprefix(_NOT_YET))
+        return f"Helper: nobody can call this line. {_helped(status.helping)} {why}"
     return f"{_sentence(ring.reachability)} {_neighbours(ring)}{_age(ring)}".strip()
+
+
+def _is_helper(status: PeerStatus) -> bool:
+    """And did something today: until then it says that it waits to be called."""
+    helping = status.helping
+    return helping.is_helper and helping.fetched > 0 and status.ring.reachability.startswith(_NOT_YET)
 
 
 def _helped(helping: HelpingStatus) -> str:
@@ -111,7 +120,8 @@ def _doing(status: PeerStatus) -> Iterator[str]:
     elif status.budget.closed_by:
         yield from _resting(status)
     elif status.helping.is_helper:
-        yield f"Fetching for others, as it has no share of its own. {_helped(status.helping)}"
+        told = "" if _is_helper(status) else f" {_helped(status.helping)}"
+        yield f"Fetching for others, as it has no share of its own.{told}"
     else:
         yield _crawling(status.crawl)
     if status.copying.to_send + status.copying.to_fetch:

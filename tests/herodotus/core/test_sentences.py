@@ -235,17 +235,19 @@ def test_an_empty_status_is_said_somehow() -> None:
 
 
 def test_a_helper_says_what_it_did_today() -> None:
-    leaf = with_ring(reachability="leaf: 3 peers tried to call back and none got through")
+    leaf = with_ring(reachability="Not callable yet: 3 peers tried, and none got through to 192.0.2.7.")
     busy = replace(leaf, helping=HelpingStatus(is_helper=True, fetched=312, owners=4))
     told = said(busy)
     assert told.standing == (
         "Helper: nobody can call this line. Today it fetched 312 pages for 4 owners."
-        " Leaf: 3 peers tried to call back and none got through."
+        " 3 peers tried, and none got through to 192.0.2.7."
     )
-    assert told.doing.startswith("Fetching for others")
-    idle = replace(leaf, helping=HelpingStatus(is_helper=True))
-    assert "Today it fetched 0 pages." in said(idle).standing
+    assert told.doing.startswith("Fetching for others, as it has no share of its own.")
+    idle = said(replace(leaf, helping=HelpingStatus(is_helper=True)))
+    assert idle.standing.startswith("Not callable yet: 3 peers tried")
+    assert "Fetching for others" in idle.doing
+    assert "Today it fetched 0 pages." in idle.doing
     assert "Helper" not in said(leaf).standing
-    half = replace(busy, ring=replace(busy.ring, reachability="half open: UDP arrives and TCP does not"))
+    half = replace(busy, ring=replace(busy.ring, reachability="Half open: UDP 4484 arrives, TCP does not."))
     assert said(half).standing.startswith("Half open")
     assert "312 pages for 4 owners" in said(half).doing
