@@ -96,6 +96,7 @@ class HelpersCounts:
     differed: int = 0
     changing: int = 0
     lost: int = 0
+    declined: int = 0
     barred: int = 0
 
 
@@ -203,6 +204,12 @@ class HelperBook:
             record.differences = record.results = 0  # afterwards it begins as a new one
             record.first_s = record.barred_until_s
             self.counts.barred += 1
+
+    def decline(self, peer: bytes, now_s: float) -> None:
+        """It answered that it has none, as robots.txt forbids it or its line does not lead there. That is no fault: its
+        share bounds what it can turn away."""
+        self._record(peer, now_s).lost = 0
+        self.counts.declined += 1
 
     def lose(self, peer: bytes, now_s: float) -> None:
         """An item has no result, or one that is of no use."""

@@ -221,8 +221,9 @@ class CrawlStatus:
 class HelpersStatus:
     """Peers that fetch for this one, since the start; `waiting` for work and `out` at them are of now. `given` URLs,
     and the results that they `brought`. Of these this peer `checked` some with the origin: `differed` were not what it
-    says, `changing` pages say something else each time. `lost`: nothing of use came in time; `late` results came after
-    that, twice, or unasked. `barred`: for how many more seconds a helper has no work here.
+    says, `changing` pages say something else each time. `lost`: nothing of use came in time; `declined`: the helper
+    could not fetch it; `late` results came too late, twice, or unasked. `barred`: for how many more seconds a helper
+    has no work here.
     """
 
     waiting: int = 0
@@ -233,6 +234,7 @@ class HelpersStatus:
     differed: int = 0
     changing: int = 0
     lost: int = 0
+    declined: int = 0
     late: int = 0
     barred: dict[str, int] = field(default_factory=dict)
 

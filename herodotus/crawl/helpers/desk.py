@@ -31,7 +31,7 @@ from herodotus.core.errors import FileSyntaxError, MalformedError, StorageFailur
 from herodotus.core.helpers import FORMAT, HelperBook, HelpersFile, Verdict
 from herodotus.core.status import HelpersStatus
 from herodotus.crawl.gear import WindowOf
-from herodotus.crawl.helpers.results import found_in, is_same
+from herodotus.crawl.helpers.results import found_in, is_believed, is_same
 from herodotus.crawl.helpers.wire import (
     BATCH_BYTES,
     BODY_BYTES_MAX,
@@ -39,13 +39,13 @@ from herodotus.crawl.helpers.wire import (
     TAKE,
     UNTRUSTED,
     VALIDATOR_CHARACTERS_MAX,
-    WANT_MAX,
     Item,
     Result,
     decode_give,
     decode_take,
     encode_taken,
     encode_work,
+    family_of,
 )
 from herodotus.home.state_files import read_state_file, write_state_file
 from herodotus.peers.calls import PeerKey, RefusedError, Services
@@ -71,6 +71,8 @@ BODY_ROOM_FROM: Final = 1 << 20
 OWN_MAX: Final = 16_384
 """URLs that the owner fetches itself the next time: some 2 MB."""
 REFUSED_AGAIN_S: Final = 60.0
+NO_WORK_AGAIN_S: Final = 600.0
+"""A member whose line has just closed is known as one for a minute."""
 BARRED_AGAIN_S: Final = 86_400.0
 FILE_BYTES_MAX: Final = 4 << 20
 SAVE_EVERY_S: Final = 60.0
@@ -90,6 +92,8 @@ class _Piece:
     """By the wall clock."""
     done: anyio.Event = field(default_factory=anyio.Event)
     is_back: bool = False
+    is_declined: bool = False
+    """The helper said that it has nothing, or nothing that is believed: it did its part."""
     found: Capture | Skipped | None = None
 
 
@@ -100,6 +104,7 @@ class _Waiting:
     peer: PeerKey
     want: int
     body_bytes_max: int
+    families: int
     pieces: list[_Piece] = field(default_factory=list)
     has_some: anyio.Event = field(default_factory=anyio.Event)
 
@@ -166,6 +171,7 @@ class WorkDesk:
             differed=counts.differed,
             changing=counts.changing,
             lost=counts.lost,
+            declined=counts.declined,
             late=self._late,
             barred={peer.hex(): int(until - now) for peer, until in sorted(self._book.barred(now).items())},
         )
@@ -193,7 +199,7 @@ class WorkDesk:
         is_long = max(len(asked.etag), len(asked.last_modified)) > VALIDATOR_CHARACTERS_MAX
         if left_s < LEAST_S or window is None or not has_place or is_long:
             return None
-        helper = self._choose()
+        helper = self._choose(family_of(asked.address))
         if helper is None:
             return None
         item = Item(
@@ -210,7 +216,7 @@ class WorkDesk:
         helper.has_some.set()
         return piece
 
-    def _choose(self) -> _Waiting | None:
+    def _choose(self, family: int) -> _Waiting | None:
         now = self._parts.wall_clock()
         chosen = Counter({one.peer: 0 for one in self._waiting})
         for one in self._waiting:
@@ -219,6 +225,7 @@ class WorkDesk:
             one
             for one in self._waiting
             if not one.is_full
+            and one.families & family
             and self._out(one.peer) + chosen[one.peer] < OUT_OF_ONE
             and self._book.may_have(one.peer, now) > chosen[one.peer]
         ]
@@ -254,8 +261,12 @@ class WorkDesk:
         if self._book.is_barred(helper, now):
             logger.warning("a helper has no work here for a month peer=%s", helper.hex()[:16])
 
-    def lose(self, helper: PeerKey) -> None:
-        self._book.lose(helper, self._parts.wall_clock())
+    def lose(self, helper: PeerKey, *, is_declined: bool) -> None:
+        """It brought nothing."""
+        if is_declined:
+            self._book.decline(helper, self._parts.wall_clock())
+        else:
+            self._book.lose(helper, self._parts.wall_clock())
 
     # -- the helpers' side
 
@@ -267,7 +278,7 @@ class WorkDesk:
         except MalformedError as error:
             raise RefusedError("malformed") from error
         self._check(peer)
-        mine = _Waiting(peer, min(asked.want, WANT_MAX), asked.body_bytes_max)
+        mine = _Waiting(peer, asked.want, asked.body_bytes_max, asked.families)
         self._waiting.append(mine)
         is_heard = False
         try:
@@ -303,7 +314,7 @@ class WorkDesk:
         if self._book.is_barred(peer, now):
             raise RefusedError(UNTRUSTED, retry_after_s=BARRED_AGAIN_S)
         if not self._parts.is_on or self._parts.owns(peer):
-            raise RefusedError("no work", retry_after_s=BARRED_AGAIN_S)
+            raise RefusedError("no work", retry_after_s=NO_WORK_AGAIN_S)
         of_one = sum(one.peer == peer for one in self._waiting)
         if of_one >= WAITING_OF_ONE or len(self._waiting) >= WAITING_MAX:
             raise RefusedError("busy", retry_after_s=REFUSED_AGAIN_S)
@@ -328,6 +339,7 @@ class WorkDesk:
 
     async def _receive(self, piece: _Piece, result: Result) -> None:
         try:
+            piece.is_declined = not is_believed(result.status)
             found = found_in(
                 piece.asked,
                 result,
@@ -337,6 +349,7 @@ class WorkDesk:
                 rules=self._parts.rules,
             )
         except MalformedError as error:
+            piece.is_declined = False
             logger.info("a helper's result is of no use peer=%s error=%s", piece.helper.hex()[:16], error)
             found = None
         try:
@@ -374,7 +387,7 @@ class HelpedFetcher:
         if not piece.batch:
             return await self._own_or_later(request)
         if piece.found is None:
-            desk.lose(piece.helper)
+            desk.lose(piece.helper, is_declined=piece.is_declined)
             raise self._later(request, "its helper brought nothing")
         if not desk.wants_check(piece.helper):
             return piece.found

@@ -27,7 +27,7 @@ from crawler.outcomes import report_of
 from crawler.ports import Fetcher, FetchRequest
 from crawler.worker import wanted_types
 from dht import Contact
-from dht.core.ids import Key
+from dht.core.ids import IPV4_BYTES, Key
 from dht.core.ids import PeerKey as MemberKey
 from dht.core.records import CLOSED, LEAF, PeerRecord, SignedRecord
 from herodotus.core.errors import MalformedError
@@ -37,6 +37,8 @@ from herodotus.crawl.helpers.results import no_result, result_of
 from herodotus.crawl.helpers.wire import (
     GIVE,
     GIVE_BYTES_MAX,
+    IPV4,
+    IPV6,
     TAKE,
     UNTRUSTED,
     WAIT_MS_MAX,
@@ -360,7 +362,8 @@ class _Service:
             self._has_room = anyio.Event()
             await self._has_room.wait()
         asked = anyio.current_time()
-        body = encode_take(want=AT_ONCE - self._under_way, wait_ms=WAIT_MS_MAX)
+        families = families_of(self._ring)
+        body = encode_take(want=AT_ONCE - self._under_way, wait_ms=WAIT_MS_MAX, families=families)
         try:
             reply = await self._calls.call(self._owner, TAKE, body, deadline_s=WAIT_MS_MAX / 1000 + ANSWER_S)
             return decode_work(reply), asked
@@ -421,6 +424,12 @@ def is_helper(ring: HelperRing) -> bool:
     """It has no share of its own, and knows peers that have one."""
     record = ring.record
     return record is not None and bool(record.record.flags & LEAF) and bool(ring.owners_that_are_well())
+
+
+def families_of(ring: HelperRing) -> int:
+    """Of addresses that this peer has, and so can connect to."""
+    lines = ring.record.record.lines if ring.record is not None else ()
+    return sum({IPV4 if len(line.host) == IPV4_BYTES else IPV6 for line in lines}) or IPV4 | IPV6
 
 
 def _is_closed(ring: HelperRing, peer: MemberKey) -> bool:

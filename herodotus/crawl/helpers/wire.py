@@ -30,6 +30,7 @@ VALIDATOR_CHARACTERS_MAX: Final = 8_192
 ADDRESS_CHARACTERS_MAX: Final = 45
 WORD_CHARACTERS_MAX: Final = 100
 TIME_MS_MAX: Final = 600_000
+IPV4, IPV6 = 1, 2
 UNTRUSTED: Final = "untrusted"
 """The refusal of an owner that found pages altered."""
 UNWANTED: Final = "unwanted"
@@ -48,6 +49,8 @@ class Take(msgspec.Struct, frozen=True, array_like=True):
     want: Annotated[int, Meta(ge=1, le=WANT_MAX)]
     wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)]
     body_bytes_max: BodyBytes
+    families: Annotated[int, Meta(ge=1, le=3)]
+    """Of addresses that it can connect to: `IPV4`, `IPV6`, or both."""
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True):
@@ -129,8 +132,14 @@ decode_give = _of_our_version(Give)
 decode_taken = _of_our_version(Taken)
 
 
-def encode_take(*, want: int, wait_ms: int, body_bytes_max: int = BODY_BYTES_MAX) -> bytes:
-    return encode(Take(VERSION, want, wait_ms, body_bytes_max))
+def encode_take(
+    *, want: int, wait_ms: int, body_bytes_max: int = BODY_BYTES_MAX, families: int = IPV4 | IPV6
+) -> bytes:
+    return encode(Take(VERSION, want, wait_ms, body_bytes_max, families))
+
+
+def family_of(address: str) -> int:
+    return IPV6 if ":" in address else IPV4
 
 
 def encode_work(batch: bytes, items: Sequence[Item], *, waited_ms: int, deadline_ms: int) -> bytes:

@@ -28,7 +28,7 @@ ITEM = Item("http://a.example/", '"1"', "", 6_500, "93.184.0.1", BODY_BYTES_MAX,
 RESULT = Result(
     0, 200, b"HTTP/1.1 200 OK\r\n\r\n", b"hello", "93.184.0.1", 20, 110, b"GET / HTTP/1.1\r\n\r\n"
 )
-TAKE = "94 01 10 cd c350 ce 00700000"
+TAKE = "95 01 10 cd c350 ce 00700000 03"
 WORK = (
     "95 01 c408 6261746368303031 cd 04e2 cd 8e94 91 97 b1 687474703a2f2f612e6578616d706c652f a3 223122 a0 cd 1964"
     " aa 39332e3138342e302e31 ce 00700000"
@@ -78,11 +78,13 @@ def test_fields_of_a_later_version_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("decode", "body"),
     [
-        (wire.decode_take, [2, 1, 0, 1]),
-        (wire.decode_take, [1, 0, 0, 1]),
-        (wire.decode_take, [1, 65, 0, 1]),
-        (wire.decode_take, [1, 1, 50_001, 1]),
-        (wire.decode_take, [1, 1, 0, BODY_BYTES_MAX + 1]),
+        (wire.decode_take, [2, 1, 0, 1, 3]),
+        (wire.decode_take, [1, 0, 0, 1, 3]),
+        (wire.decode_take, [1, 65, 0, 1, 3]),
+        (wire.decode_take, [1, 1, 50_001, 1, 3]),
+        (wire.decode_take, [1, 1, 0, BODY_BYTES_MAX + 1, 3]),
+        (wire.decode_take, [1, 1, 0, 1, 0]),
+        (wire.decode_take, [1, 1, 0, 1, 4]),
         (wire.decode_give, [1, b"short", []]),
         (wire.decode_give, [1, b"batch001", [[64, 200]]]),
         (wire.decode_give, [1, b"batch001", [[0, 1_000]]]),

@@ -155,13 +155,15 @@ class Line:
         raise PeerUnreachableError
 
 
-def desk_at(folder: Path, *, owns: Callable[[bytes], bool] = lambda peer: False, seed: int = 1) -> WorkDesk:
+def desk_at(
+    folder: Path, *, owns: Callable[[bytes], bool] = lambda peer: False, addresses: Sequence[str] = (ADDRESS,)
+) -> WorkDesk:
     return WorkDesk(
         DeskParts(
             file=folder / "helpers.json",
-            chance=Random(seed),
+            chance=Random(1),
             wall_clock=wall,
-            window_of=lambda url, _time_s: window_for(url),
+            window_of=lambda url, _time_s: window_for(url, addresses=list(addresses)),
             owns=owns,
             rules=STANDARD,
             today=lambda: 1,
