@@ -112,6 +112,7 @@ class RingNode(RingReader):
         rules = settings.rules
         self._ports = ports
         self._random = ports.random
+        self._seats = settings.seats
         verifier = Verifier()
         self._notary = notary or KeyNotary(key, rules.network, verifier, previous=settings.previous_key)
         self._rules = rules
@@ -176,7 +177,9 @@ class RingNode(RingReader):
         self._last_record: SignedRecord | None = None
 
     def _new_machine(self, record: PeerRecord) -> RingMachine:
-        return RingMachine(record=record, rules=self._rules, notary=self._notary, random=self._random)
+        return RingMachine(
+            record=record, rules=self._rules, notary=self._notary, random=self._random, seats=self._seats
+        )
 
     # --- what the peer asks, beside what any reader may
 
@@ -265,6 +268,15 @@ class RingNode(RingReader):
     def advertise_port(self, port: int) -> None:
         """A router gives our port this number outside: our record says so from now on."""
         self._loop.tell(PortFound(port=port))
+
+    def moved_to(self, host: bytes) -> None:
+        """This peer is at another address, by its own sight."""
+        self._loop.tell(HostSeen(host=host))
+
+    def look_around(self) -> None:
+        """This peer's address may have changed: speak with some members, who see where it is."""
+        self.machine.look_around(self._loop.now())
+        self._loop.pump()
 
     def test_reachability(self) -> None:
         """The router's mapping changed: test our reachability again."""
@@ -476,6 +488,7 @@ def _first_record(settings: NodeSettings, key: Ed25519PrivateKey) -> PeerRecord:
         previous=b"" if settings.previous_key is None else peer_key(settings.previous_key),
         since=settings.since,
         trail=settings.trail,
+        seat=settings.seat,
     )
 
 

@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht.core.effects import ArcsChanged, Joined, PeerChanged, RingChanged
 from dht.core.machine import RingStatistics
 from dht.core.reachability import Reachability
-from dht.core.records import Address, Contact, Line, SignedRecord, Stay
+from dht.core.records import Address, Birth, Contact, Line, SignedRecord, Stay
 from dht.core.rules import RingRules
+from dht.core.seats import SeatMemory
 from dht.dialback import DialBack, DialStream, dial_back
 from dht.transport import TransportLimits, TransportStatistics
 from dht.udp import UdpTransport, system_entropy
@@ -42,6 +43,10 @@ class NodeSettings:
     """The day on which we became a member, as our last record said; 0: today."""
     trail: tuple[Stay, ...] = ()
     """Of our last record, with the place that it was issued from."""
+    seat: Birth | None = None
+    """Of our last record, if it is still ours."""
+    seats: SeatMemory = field(default_factory=SeatMemory)
+    """What we remember of the others, over restarts."""
     limits: TransportLimits | None = None
     dial_backs_wanted: int = 0  # peers of other networks that must reach us before we own anything
     previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # it vouches for a rotated key

@@ -277,6 +277,12 @@ class RingMachine:
         for contact in told.values():
             self._host.send(contact, Rumour(id=self._host.new_id(), news=(self.record,)))
 
+    def look_around(self, now: float) -> None:
+        """Our address may have changed: whom we ask now answers to it, and says so."""
+        for contact in self._router.strangers():
+            if contact.peer != self.me.peer:
+                self._gossip.exchange(contact, now)
+
     def forget_previous_key(self, now: float) -> None:
         """The ring has known our rotation for long enough: from now on our own signature does alone."""
         if self._record.previous:

@@ -30,6 +30,8 @@ SEAT_DAYS_SPREAD: Final = 60
 DEPARTED_S: Final = 24 * 3600.0
 DEAD_S: Final = 84 * 3600.0
 """Half of a week at a stretch.  A peer that runs at night only keeps its seat."""
+OWN_MARGIN: Final = 0.9
+"""Of both, for our own seat: we give it up before the first of the others does."""
 SEATS_MAX: Final = 65_536
 """Of some 80 bytes each; a ring of more members is sampled."""
 MARK_BYTES: Final = 12

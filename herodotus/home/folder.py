@@ -82,6 +82,11 @@ class Home:
         return self.state / "observation"
 
     @property
+    def seats(self) -> Path:
+        """From where the other members' seats are."""
+        return self.state / "seats"
+
+    @property
     def rendezvous(self) -> Path:
         return self.state / "rendezvous"
 

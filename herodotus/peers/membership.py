@@ -14,15 +14,16 @@ from random import Random
 from typing import Protocol
 
 import anyio
+import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht import Contact, NodePorts, NodeSettings, RingNode, open_node
 from dht.core.ids import IPV4_BYTES, NetworkId, PeerKey
 from dht.core.machine import NodeView
-from dht.core.places import FORGOTTEN_DAYS, PlaceRules, Standing, day_from, moved
+from dht.core.places import FORGOTTEN_DAYS, PlaceRules, Standing, day_from, moved, moves_at_will
 from dht.core.reachability import Reachability
 from dht.core.reader import Member
-from dht.core.records import SECONDS_PER_DAY, Address, Line, PeerRecord, SignedRecord, Stay
+from dht.core.records import SECONDS_PER_DAY, Address, Birth, Line, PeerRecord, SignedRecord, Stay
 from dht.core.rules import RingRules
 from dht.dialback import DialBack
 from dht.discovery.lan import LanDiscovery
@@ -49,10 +50,12 @@ from herodotus.core.status import (
     SilentStatus,
     TrafficStatus,
 )
+from herodotus.core.whereabouts import LOOK_EVERY_S, Finding, Whereabouts
 from herodotus.home.folder import Home
 from herodotus.home.rotation import last_record, previous_key_life_s, retire_previous_key
 from herodotus.home.second_copies import write_twice
 from herodotus.peers.net.line import Port
+from herodotus.peers.seat_book import SeatBook
 
 logger = logging.getLogger(__name__)
 
@@ -153,7 +156,10 @@ class RingMembership:
     async def _in_ring(self, listen: HostPort) -> AsyncIterator[None]:
         address, is_guessed = own_address(listen, self._ring.advertise, self._parts.world.outgoing_hosts())
         last = self._last_record()
-        since, trail = age_on(last, address, self.rules.places, self._parts.world.unix_s())
+        book, now = SeatBook(self._parts.home.seats, self._parts.world), self._parts.world.unix_s()
+        keeps_seat = book.before.keeps_own(now)
+        slot = first_slot(self._ring.slot, last, address, keeps_seat=keeps_seat)
+        since, trail, seat = age_on(last, address, slot, self.rules.places, now, keeps_seat=keeps_seat)
         outgoing = [
             host for host in self._parts.world.outgoing_hosts() if (":" in host) == (len(address.host) != 4)
         ]
@@ -165,11 +171,13 @@ class RingMembership:
             else other_lines(listen, address, self._parts.world.outgoing_hosts()),
             is_address_guessed=is_guessed,
             inside=outgoing[0] if outgoing else "",
-            slot=first_slot(self._ring.slot, last, address),
+            slot=slot,
             virtual_nodes=self._ring.virtual_nodes,
             incarnation=last.incarnation if last is not None else 0,  # else the clock alone makes us newer
             since=since,
             trail=trail,
+            seat=seat,
+            seats=book.memory,
             limits=TransportLimits.for_one_machine() if self._is_private else None,
             previous_key=self._parts.previous_key,
             dial_backs_wanted=self._parts.settings.discovery.dial_backs,
@@ -192,6 +200,7 @@ class RingMembership:
                 every_family((listen.host, listen.port)),
                 open_transport=self.port.datagrams,
             ) as self.node,
+            book.kept(),
             anyio.create_task_group() as tasks,
         ):
             try:
@@ -208,6 +217,8 @@ class RingMembership:
                     await asked.wait()
                 if self._parts.settings.discovery.port_mapping:
                     tasks.start_soon(self._map_port, listen.port)
+                if is_guessed:
+                    tasks.start_soon(self._watch_address, listen)
                 yield
                 self.node.leave()
             finally:
@@ -219,6 +230,24 @@ class RingMembership:
         await self.node.join(await first_contacts(finders, self.node.me.address))
         asked.set()
         await keep_finding(finders, self.node)
+
+    async def _watch_address(self, listen: HostPort) -> None:
+        """What the operator stated stays; a guess is looked at again, all the time."""
+        world = self._parts.world
+
+        def outgoing() -> bytes:
+            return own_address(listen, "", world.outgoing_hosts())[0].host
+
+        whereabouts = Whereabouts(outgoing(), world.unix_s(), world.steady_s())
+        while True:
+            await anyio.sleep(LOOK_EVERY_S)
+            ours = self.node.me.address.host
+            finding = whereabouts.look(outgoing(), ours, world.unix_s(), world.steady_s())
+            if finding is Finding.ELSEWHERE:
+                logger.info("this peer has another address host=%s", ip_address(whereabouts.outgoing))
+                self.node.moved_to(whereabouts.outgoing)
+            elif finding is Finding.UNSURE:
+                self.node.look_around()
 
     async def _retire_previous_key(self) -> None:
         """Records signed by both keys are needed for as long as the ring refuses the old one by itself."""
@@ -447,20 +476,32 @@ def outside_port(outcome: MappingOutcome, port: int) -> int:
     return outcome.external_port or port if is_mapped else port
 
 
-def first_slot(stated: int, last: PeerRecord | None, address: Address) -> int:
-    """The slot in the settings, or else the one that was free when we were last at this address."""
-    if stated or last is None or last.lines[0].host != address.host:
+def first_slot(stated: int, last: PeerRecord | None, address: Address, *, keeps_seat: bool = False) -> int:
+    """The slot in the settings, or else that of our seat, or the one that was free the last time at this address."""
+    if stated or last is None or (keeps_seat and last.seat is not None) or last.lines[0].host != address.host:
         return stated
     return last.slot
 
 
 def age_on(
-    last: PeerRecord | None, address: Address, rules: PlaceRules, now: float
-) -> tuple[int, tuple[Stay, ...]]:
-    """Since when we are a member, and where we were, by our last run's record. After 30 days away we begin anew."""
+    last: PeerRecord | None,
+    address: Address,
+    slot: int,
+    rules: PlaceRules,
+    now: float,
+    *,
+    keeps_seat: bool = False,
+) -> tuple[int, tuple[Stay, ...], Birth | None]:
+    """Since when we are a member, where we were, and where our seat is from, by our last run's record. After 30 days
+    away we begin anew, and so if we were of age and sit elsewhere now: the others would refuse our record."""
     if last is None or now - last.issued_s >= FORGOTTEN_DAYS * SECONDS_PER_DAY:
-        return 0, ()
-    return last.since, moved(last, address.host, rules)
+        return 0, (), None
+    seat = last.seat if keeps_seat and slot == 0 and rules.by == "prefix" else None
+    today = msgspec.structs.replace(last, lines=(Line.at(address),), slot=slot, seat=seat)
+    if rules.by == "prefix" and moves_at_will(today, last, rules):
+        return 0, (), None
+    trail = () if seat is not None else moved(last, address.host, rules)
+    return last.since, trail, seat
 
 
 def other_lines(listen: HostPort, address: Address, outgoing: Sequence[str]) -> tuple[Line, ...]:

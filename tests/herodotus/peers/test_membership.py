@@ -9,7 +9,7 @@ from dht.core.ids import PeerKey
 from dht.core.messages import SUCCESSORS_MAX
 from dht.core.places import BY_PEER, PlaceRules, Standing
 from dht.core.reader import Member
-from dht.core.records import Address, Line, Stay
+from dht.core.records import Address, Birth, Line, Stay
 from dht.discovery.port_mapping import MappingOutcome, MappingState
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
@@ -67,14 +67,36 @@ def test_age_goes_on_where_the_last_run_ended_unless_that_was_long_ago(
     there = Address(host=bytes((198, 51, 100, 7)), port=4484)
     last = replace(peer_number(1), lines=(Line.at(there),), since=50, issued_s=1_000 * DAY_S)
     here = HOME if is_elsewhere else there
-    assert age_on(last, here, PlaceRules(), (1_000 + away_days) * DAY_S) == expected
-    assert age_on(last, here, BY_PEER, (1_000 + away_days) * DAY_S) == (expected[0], ())
+    now = (1_000 + away_days) * DAY_S
+    assert age_on(last, here, 0, PlaceRules(probation_days=999), now) == (*expected, None)
+    assert age_on(last, here, 0, BY_PEER, now) == (expected[0], (), None)
+
+
+@pytest.mark.parametrize(
+    ("slot", "keeps_seat", "expected"), [(0, True, (50, True)), (0, False, (0, False)), (1, True, (0, False))]
+)
+def test_a_peer_of_age_comes_back_to_its_seat_or_begins_its_age_anew_elsewhere(
+    slot: int, keeps_seat: bool, expected: tuple[int, bool]
+) -> None:
+    there, seat = (
+        Address(host=bytes((198, 51, 100, 7)), port=4484),
+        Birth(host=bytes((192, 0, 2, 1)), day=990),
+    )
+    last = replace(peer_number(1), lines=(Line.at(there),), since=50, issued_s=1_000 * DAY_S, seat=seat)
+    found = age_on(last, HOME, slot, PlaceRules(), 1_000 * DAY_S + 60, keeps_seat=keeps_seat)
+    assert (found[0], found[2] == seat) == expected
+    at_birth = replace(last, lines=(Line.at(Address(host=seat.host, port=4484)),))
+    home = Address(host=seat.host, port=4484)
+    assert age_on(at_birth, home, 0, PlaceRules(), 1_000 * DAY_S + 60) == (50, (), None), (
+        "it sits where it sat"
+    )
+    assert first_slot(0, replace(last, slot=0), there, keeps_seat=True) == 0
 
 
 def test_without_a_last_record_and_after_a_clock_of_1970_age_is_what_it_can_be() -> None:
-    assert age_on(None, HOME, PlaceRules(), 0.0) == (0, ())
+    assert age_on(None, HOME, 0, PlaceRules(), 0.0) == (0, (), None)
     last = replace(peer_number(1), lines=(Line.at(HOME),), since=50, issued_s=1_000 * DAY_S)
-    assert age_on(last, HOME, PlaceRules(), 0.0) == (50, ())
+    assert age_on(last, HOME, 0, PlaceRules(), 0.0) == (50, (), None)
 
 
 @pytest.mark.parametrize(
