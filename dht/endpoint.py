@@ -16,8 +16,8 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core import messages as m
+from dht.core.frames import PAYLOAD_BYTES_MAX, SEALED_HEADER_BYTES, TAG_BYTES, packed_ip
 from dht.core.frames import Address as SocketAddress
-from dht.core.frames import packed_ip
 from dht.core.ids import IdCheck, NetworkId, PeerKey
 from dht.core.limits import Bucket, Buckets, prefix_of
 from dht.core.link import DialFailed, LinkEvent, SessionKeeper, SessionOpened
@@ -38,6 +38,9 @@ WITNESSES_OF_OUR_ADDRESS: Final = 2
 SIGHTINGS_MAX: Final = 16
 FRESH_S: Final = 20.0
 """What is answered at an address so soon still goes through its peer's router: some forget UDP after half a minute."""
+POSTED_PAYLOAD_BYTES_MAX: Final = m.POSTED_BYTES_MAX - SEALED_HEADER_BYTES - TAG_BYTES
+_POSTED_HOST: Final = b"\x01\x00"
+_POSTED_TEXT: Final = "100:"
 WayTo = Callable[[Contact, SocketAddress, float], tuple[SocketAddress, bool]]
 """Where to send what is for this peer, and whether it was proven that it is there."""
 _CLASS_OF: Final[dict[type, str]] = {  # under which of `TransportLimits` a message counts
@@ -54,6 +57,18 @@ _CLASS_OF: Final[dict[type, str]] = {  # under which of `TransportLimits` a mess
 @lru_cache(1 << 14)
 def socket_address(host: bytes, port: int) -> SocketAddress:
     return str(ip_address(host)), port
+
+
+@lru_cache(1 << 12)
+def posted_address(peer: bytes) -> SocketAddress:
+    """What stands in the link for a peer to which relays pass datagrams on. It is nobody's (0100::/8; RFC 4291, 6666),
+    and each peer's has a prefix of its own, so that they share no bounds.
+    """
+    return socket_address(_POSTED_HOST + peer[:14], 1)
+
+
+def is_posted(address: SocketAddress) -> bool:
+    return address[0].startswith(_POSTED_TEXT)
 
 
 def address_text(address: Address) -> str:
@@ -109,6 +124,10 @@ class SessionEndpoint:
         self._own_address: dict[bool, SocketAddress] = {}  # of IPv6, and of IPv4
         self.way_to: WayTo | None = None
         """Asked about a peer that has not spoken lately; None: everybody can be reached."""
+        self.divert: Callable[[float], None] | None = None
+        """Called before what is in `link.outgoing` is sent: some of it goes by relays."""
+        self.contact_of: Callable[[PeerKey], Contact | None] = lambda peer: None
+        """Where a peer was proven to be: datagrams that a relay passed on come from no address of its own."""
         self.events: list[TransportEvent] = []
         self.dropped: Counter[str] = Counter()
         self.datagrams_in = self.bytes_in = self.messages_in = self.messages_out = 0
@@ -158,7 +177,8 @@ class SessionEndpoint:
             session = self.link.sessions.at(target)
             if session is None or now - session.used_at > FRESH_S:
                 target, is_chosen = self.way_to(to, target, now)
-        return self.link.send(encode_fitted(message), target, to.peer, now, is_chosen=is_chosen)
+        bytes_max = POSTED_PAYLOAD_BYTES_MAX if is_posted(target) else PAYLOAD_BYTES_MAX
+        return self.link.send(encode_fitted(message, bytes_max), target, to.peer, now, is_chosen=is_chosen)
 
     # --- handshakes and their news
 
@@ -191,9 +211,10 @@ class SessionEndpoint:
         match event:
             case SessionOpened():
                 peer = self._introduce(event.session, now)
-                seen = packed_address(event.seen) if event.seen else None
+                is_seen = event.seen is not None and not is_posted(event.seen)
+                seen = packed_address(event.seen) if event.seen is not None and is_seen else None
                 self.events.append(PeerMet(contact=peer.contact, record=peer.record, seen=seen))
-                if event.seen:
+                if event.seen is not None and is_seen:
                     self._note_sighting(event.seen, prefix_of(event.session.address))
             case DialFailed():
                 self.events.append(event)
@@ -222,7 +243,8 @@ class SessionEndpoint:
         record = decode_record(session.record) if session.record else None
         signed = record if isinstance(record, SignedRecord) else None
         key, prefix = session.public_key, prefix_of(session.address)
-        contact = Contact.at(
+        contact = self.contact_of(PeerKey(key)) if is_posted(session.address) else None
+        contact = contact or Contact.at(
             PeerKey(key),
             packed_address(session.address),
             signed.record.slot if signed else 0,

@@ -30,6 +30,8 @@ from dht.core.messages import (
     Knock,
     Knocked,
     Message,
+    Post,
+    Posted,
     ShortAnswer,
     ShortCall,
     StrangerDial,
@@ -158,13 +160,12 @@ class RingNode(RingReader):
             random=ports.random,
             inside=settings.inside,
         )
-        self._relaying = Relaying(
-            self.endpoint.link, self, record=lambda: self.record, counts=self.endpoint.dropped
-        )
+        self._relaying = Relaying(self.endpoint, self, record=lambda: self.record)
         self._ways = Ways(
             self.endpoint, self, lambda: self.machine.own_record.lines, {":" in host for host in hosts}
         )
         self.endpoint.way_to = self._way_to
+        self.endpoint.contact_of = self._known_contact
         self.short_calls = ShortCalls(self._send, ports.random)
         """Small questions of the parts above the ring."""
         self._meeting = Meeting(peer_key(key), lambda: self._transport)
@@ -357,10 +358,10 @@ class RingNode(RingReader):
                     self._cold_dials.answered(message, sender)
                 case CallsFail():
                     self._reach.calls_fail(sender)
-                case Knock():
-                    self._relaying.knock(message, sender, transport_now)
-                case Knocked():
-                    self._relaying.knocked(message, sender, transport_now)
+                case Knock() | Knocked() | Post() | Posted():
+                    inside = self._relaying.receive(message, sender, transport_now)
+                    if inside:
+                        self._on_messages(inside, transport_now)
                 case ShortCall():
                     self.short_calls.arrived(message, sender)
                 case ShortAnswer():
@@ -368,6 +369,10 @@ class RingNode(RingReader):
                 case _:
                     for_machine.append((message, sender))
         self._loop.receive(for_machine)
+
+    def _known_contact(self, peer: PeerKey) -> Contact | None:
+        record = self.record_of(peer)
+        return None if record is None else first_contact_of(record, self._rules.id_check)
 
     def _dial_back(self, request: DialBackRequest, sender: Contact) -> None:
         address = socket_address(sender.address.host, request.udp)
@@ -391,7 +396,7 @@ class RingNode(RingReader):
         self._transport.send(message, to)
 
     def _way_to(self, to: Contact, target: SocketAddress, now: float) -> tuple[SocketAddress, bool]:
-        way = self._ways.way_to(to, target, now)
+        way = target if self.relays_of(to.peer) else self._ways.way_to(to, target, now)
         return (way, False) if way != target else self._relaying.way_to(to, target, now)
 
     def _perform(self, effect: Effect) -> None:

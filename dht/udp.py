@@ -206,6 +206,8 @@ class UdpTransport:
             self._timer_changed.set()
 
     def _flush(self) -> None:
+        if self.endpoint.divert is not None:
+            self.endpoint.divert(self._now())
         outgoing = self._link.outgoing
         sent = 0
         if not self._send_queue:  # order is kept while the kernel's buffer is full

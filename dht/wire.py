@@ -128,14 +128,14 @@ def departure_signed_bytes(network: NetworkId, peer: PeerKey, incarnation: int) 
     return DEPARTURE_DOMAIN + network + peer + incarnation.to_bytes(4, "big")
 
 
-def encode_fitted(message: m.Message) -> bytes:
+def encode_fitted(message: m.Message, bytes_max: int = PAYLOAD_BYTES_MAX) -> bytes:
     """The message with as much as fits one datagram: news and records beyond are left for the next time.
 
     Seven common records fit, seven deaths or rotations do not, and only the encoding knows how long they are.
     A RECORDS that was cut says `more`; what a RUMOUR lost is told again by gossip.
     """
     data = encode_message(message)
-    while len(data) > PAYLOAD_BYTES_MAX:
+    while len(data) > bytes_max:
         match message:
             case m.Rumour(news=(_, _, *_)):
                 message = m.Rumour(id=message.id, news=message.news[:-1])

@@ -49,6 +49,8 @@ from dht.core.messages import (
     Owner,
     Ping,
     Pong,
+    Post,
+    Posted,
     ProbeRequest,
     Pull,
     Reply,
@@ -597,6 +599,8 @@ _HANDLERS: Final[dict[type, Callable[[RingMachine, Any, Contact, float], None]]]
     StrangerDial: lambda me, *_: me._host.counts.update({"dial-backs unserved": 1}),
     CallsFail: lambda me, *_: me._host.counts.update({"dial-backs unserved": 1}),
     Knock: lambda me, *_: me._host.counts.update({"knocks unserved": 1}),
+    Post: lambda me, *_: me._host.counts.update({"posts unserved": 1}),
+    Posted: lambda me, *_: me._host.counts.update({"posts unserved": 1}),
     Knocked: lambda me, *_: me._host.counts.update({"knocks unserved": 1}),
     ShortCall: lambda me, *_: me._host.counts.update({"short calls unserved": 1}),
 }

@@ -42,6 +42,8 @@ BUCKETS = 256
 HAVE_MAX = 200  # fingerprints (4 B each) in one PULL
 
 OpenPort = Annotated[int, Meta(ge=1, lt=1 << 16)]
+POSTED_BYTES_MAX = 1_140  # a datagram inside a sealed one, with a key beside it
+PostedField = Annotated[bytes, Meta(min_length=1, max_length=POSTED_BYTES_MAX)]
 NewsField = Annotated[tuple[News, ...], Meta(max_length=NEWS_MAX)]
 
 
@@ -264,6 +266,20 @@ class Knocked(Request, frozen=True, kw_only=True, tag=43):
 
     caller: PeerField
     address: Address
+
+
+class Post(Request, frozen=True, kw_only=True, tag=44):
+    """Please pass this datagram of mine on to this peer, which speaks with you: neither of us reaches the other."""
+
+    to: PeerField
+    data: PostedField
+
+
+class Posted(Request, frozen=True, kw_only=True, tag=45):
+    """This peer asked me to pass its datagram on to you.  It is sealed for you alone."""
+
+    source: PeerField
+    data: PostedField
 
 
 REQUESTS: Final = tuple(Request.__subclasses__())

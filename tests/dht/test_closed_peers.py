@@ -9,11 +9,13 @@ from msgspec.structs import replace
 from dht.core.frames import HELLO
 from dht.core.frames import Address as SocketAddress
 from dht.core.ids import PeerKey
-from dht.core.messages import Knock, Knocked, Message, Ping
+from dht.core.messages import Knock, Knocked, Message, Ping, Post, Posted
 from dht.core.records import CLOSED, LEAF, RELAY_BYTES, Address, Contact, Line, PeerRecord, SignedRecord
-from dht.endpoint import SessionEndpoint, packed_address
+from dht.endpoint import SessionEndpoint, is_posted, packed_address
 from dht.identity import peer_key, sign_record
-from dht.relaying import KEEP_OPEN_S, KNOCKS, Relaying
+from dht.relaying import KEEP_OPEN_S, KNOCKS, POSTS, Relaying
+from dht.transport import PeerMet, TransportEvent
+from dht.wire import MessageCodec, encode_message
 from tests.dht.link_world import key_from
 from tests.dht.values import record_of
 
@@ -44,7 +46,9 @@ class One:
     def __init__(self, world: "World", name: str, host: str, router: Router | None) -> None:
         self.world, self.name, self.at, self.router = world, name, (host, 4484), router
         self.key = peer_key(key_from(name))
+        self.is_deaf_to = ""
         self.got: list[tuple[Message, Contact]] = []
+        self.events: list[TransportEvent] = []
         self.endpoint = SessionEndpoint(
             key=key_from(name),
             network=record_of(name).network,
@@ -52,8 +56,11 @@ class One:
             record=lambda: self.record,
             entropy=Random(name).randbytes,
         )
-        self.relaying = Relaying(self.endpoint.link, self, lambda: self.record, self.endpoint.dropped)
+        self.relaying = Relaying(self.endpoint, self, lambda: self.record)
         self.endpoint.way_to = self.relaying.way_to
+        self.endpoint.contact_of = lambda peer: next(
+            (one.contact for one in world.ones if one.key == peer), None
+        )
         self.record: SignedRecord = sign_record(
             key_from(name), replace(record_of(name), lines=(Line.at(packed_address(self.at)),))
         )
@@ -99,6 +106,8 @@ class World:
 
     def carry(self) -> None:
         for one in self.ones:
+            if one.endpoint.divert is not None:
+                one.endpoint.divert(self.now)
             sent, one.endpoint.link.outgoing[:] = one.endpoint.link.outgoing[:], []
             for data, target in sent:
                 self.sent.append((one, target, data))
@@ -127,7 +136,7 @@ class World:
 
     def _deliver(self, source: SocketAddress, target: SocketAddress, data: bytes) -> None:
         for one in self.ones:
-            if one.at[0] != target[0]:
+            if one.at[0] != target[0] or one.is_deaf_to == source[0]:
                 continue
             if one.router is None:
                 if one.at != target:
@@ -135,14 +144,15 @@ class World:
             elif not one.router.admits(source, target[1], self.now):
                 continue
             for message, sender in one.endpoint.receive([(data, source)], self.now):
-                match message:
-                    case Knock():
-                        one.relaying.knock(message, sender, self.now)
-                    case Knocked():
-                        one.relaying.knocked(message, sender, self.now)
-                    case _:
-                        one.got.append((message, sender))
-            one.endpoint.take_events(self.now)
+                self._take(one, message, sender)
+            one.events += one.endpoint.take_events(self.now)
+
+    def _take(self, one: One, message: Message, sender: Contact) -> None:
+        if not isinstance(message, Knock | Knocked | Post | Posted):
+            one.got.append((message, sender))
+            return
+        for inside in one.relaying.receive(message, sender, self.now):
+            self._take(one, *inside)
 
     def hellos(self, source: One, target: One) -> int:
         return sum(
@@ -167,11 +177,139 @@ def town(*, changes: bool = False, is_asker_closed: bool = False) -> tuple[World
 @pytest.mark.parametrize("changes", [False, True], ids=["same port", "other ports"])
 @pytest.mark.parametrize("is_asker_closed", [False, True], ids=["open asker", "closed asker"])
 def test_a_closed_peer_hears_the_first_word_of_a_stranger(changes: bool, is_asker_closed: bool) -> None:
-    """Only where both routers are closed and one shows other ports, it stays silent."""
+    """Only where both routers are closed and one shows other ports, it does not."""
     world, asker, _, closed = town(changes=changes, is_asker_closed=is_asker_closed)
     asker.say(closed)
     world.settle()
     assert closed.heard() == ([] if changes and is_asker_closed else [1])
+    assert not asker.endpoint.dropped["posts"]
+
+
+def strangers() -> tuple[World, One, One, One]:
+    """Two closed peers whose routers let nothing through between them; the third word goes by the relay."""
+    world, asker, relay, closed = town(changes=True, is_asker_closed=True)
+    for number in (1, 2, 3):
+        asker.say(closed, number)
+        world.settle(1.5)
+    return world, asker, relay, closed
+
+
+def test_a_relay_passes_on_what_two_closed_routers_do_not_let_through() -> None:
+    world, asker, _, closed = strangers()
+    assert closed.heard() == [3]
+    ((_, sender),) = closed.got
+    assert sender == asker.contact, "as the table has it, since no address was proven"
+    closed.say(asker, 4)
+    world.settle(1.0)
+    assert asker.heard() == [4]
+    assert not [1 for one, at, _ in world.sent if is_posted(at)]
+
+
+def test_a_peer_that_nobody_knows_proves_no_address_by_post() -> None:
+    world, asker, relay, closed = town(changes=True, is_asker_closed=True)
+    asker.endpoint.contact_of = closed.endpoint.contact_of = lambda peer: None
+    for number in (1, 2, 3):
+        asker.say(closed, number)
+        world.settle(1.5)
+    ((_, sender),) = closed.got
+    assert sender.address.host == b"\x01\x00" + asker.key[:14]
+    assert not [
+        one for one in world.ones if one.endpoint.link.sessions.of(relay.key) is None and one is not relay
+    ]
+
+
+def test_two_families_speak_by_a_relay_that_has_both() -> None:
+    world, asker, _, closed = strangers()
+    del asker, closed
+    six = world.add("six", "2001:db8::6", Router(changes=True))
+    four = next(one for one in world.ones if one.name == "asker")
+    relay = next(one for one in world.ones if one.name == "relay")
+    six.names(relay)
+    world.keep_open(*[one for one in world.ones if one.record.record.relays])
+    world.settle(20.0)
+    for number in (1, 2, 3):
+        four.say(six, number)
+        world.settle(1.5)
+    assert six.heard() == [3]
+
+
+def test_a_closed_peer_begins_to_speak_with_one_of_another_family() -> None:
+    """The other one can be called and names no relay, but speaks with ours."""
+    world, asker, relay, _ = town()
+    asker.say(relay)
+    six = world.add("six", "2001:db8::6", Router(changes=False))
+    six.names(relay)
+    asker.is_deaf_to = six.at[0]
+    world.keep_open(six)
+    world.settle()
+    for number in (1, 2, 3):
+        six.say(asker, number)
+        world.settle(1.5)
+    assert asker.heard() == [3]
+    asker.say(six, 4)
+    world.settle(1.0)
+    assert six.heard() == [4]
+
+
+def test_the_ring_never_hears_of_the_address_that_stands_for_a_peer() -> None:
+    """What the other end sees us at would be taken for our own address."""
+    world, asker, _, closed = strangers()
+    closed.say(asker, 4)
+    world.settle(1.0)
+    seen = [event.seen for one in (asker, closed) for event in one.events if isinstance(event, PeerMet)]
+    assert seen
+    assert not [one for one in seen if one is not None and one.host.startswith(b"\x01\x00")]
+
+
+def test_a_relay_passes_on_only_for_those_that_named_it_and_so_much() -> None:
+    world, asker, relay, closed = strangers()
+    nobody = world.add("nobody", "192.0.2.9")
+    nobody.say(relay)
+    world.settle(1.0)
+    posted = Post(id=1, to=nobody.key, data=bytes(1_000))
+    before = relay.endpoint.dropped["post_unknown"]
+    closed.names(asker)
+    asker.names(closed)
+    relay.relaying.receive(posted, closed.contact, world.now)
+    assert relay.endpoint.dropped["post_unknown"] == before + 1
+    closed.names(relay)
+    before = len(relay.endpoint.link.outgoing)
+    for _ in range(200):
+        relay.relaying.receive(posted, closed.contact, world.now)
+    assert len(relay.endpoint.link.outgoing) - before == int(POSTS.burst) // 1_000
+
+
+def test_what_a_relay_changes_or_sends_twice_is_dropped() -> None:
+    world, asker, relay, closed = strangers()
+    kept: list[Posted] = []
+    passed = relay.relaying._link.send
+
+    def bent(payload: bytes, *rest: object, **more: object) -> bool:
+        message = MessageCodec("ip").decode(payload)
+        if isinstance(message, Posted):
+            kept.append(message)
+            payload = encode_message(replace(message, data=message.data[:-1] + bytes([message.data[-1] ^ 1])))
+        return passed(payload, *rest, **more)  # type: ignore[arg-type]  # as it was called
+
+    heard = closed.heard()
+    relay.relaying._link.send = bent  # type: ignore[method-assign]  # a relay that lies
+    asker.say(closed, 5)
+    world.settle(0.5)
+    assert closed.heard() == heard
+    assert closed.endpoint.link.dropped["forged"] == 1
+    for _ in range(3):
+        for message, _sender in closed.relaying.receive(kept[-1], relay.contact, world.now):
+            closed.got.append((message, _sender))
+    assert closed.heard() == [*heard, 5], "once"
+    assert closed.endpoint.link.dropped["replayed"] == 2
+
+
+def test_a_stranger_brings_no_posts() -> None:
+    world, asker, _, closed = strangers()
+    stranger = world.add("stranger", "192.0.2.77")
+    told = Posted(id=1, source=asker.key, data=bytes(100))
+    assert not closed.relaying.receive(told, stranger.contact, world.now)
+    assert closed.endpoint.dropped["post_unknown"] == 1
 
 
 @pytest.mark.parametrize("changes", [False, True], ids=["same port", "other ports"])
@@ -253,7 +391,7 @@ def test_one_asker_knocks_so_often_and_no_more() -> None:
     asker.say(relay)
     world.settle()
     for number in range(60):
-        relay.relaying.knock(Knock(id=number, called=closed.key), asker.contact, world.now)
+        relay.relaying.receive(Knock(id=number, called=closed.key), asker.contact, world.now)
     assert relay.endpoint.dropped["flood"] == 60 - int(KNOCKS.burst)
 
 
@@ -261,7 +399,7 @@ def test_a_peer_heeds_only_its_own_relays() -> None:
     world, asker, relay, closed = town()
     stranger = world.add("stranger", "192.0.2.77")
     victim = Knocked(id=1, caller=PeerKey(bytes(32)), address=Address(host=bytes((192, 0, 2, 99)), port=53))
-    closed.relaying.knocked(victim, stranger.contact, world.now)
+    closed.relaying.receive(victim, stranger.contact, world.now)
     world.carry()
     assert closed.endpoint.dropped["knock_unknown"] == 1
     assert not [1 for _, at, _ in world.sent if at[0] == "192.0.2.99"]
@@ -272,7 +410,7 @@ def test_a_relay_that_names_others_addresses_gets_one_hello_a_minute_out_of_us()
     world, _, relay, closed = town()
     aimed = Address(host=bytes((192, 0, 2, 99)), port=53)
     for number in range(50):
-        closed.relaying.knocked(
+        closed.relaying.receive(
             Knocked(id=number, caller=PeerKey(bytes(32)), address=aimed), relay.contact, world.now
         )
         world.carry()

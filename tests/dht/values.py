@@ -57,6 +57,7 @@ u32 = st.integers(0, U32)
 keys = st.binary(min_size=20, max_size=20).map(Key)
 peers = st.binary(min_size=32, max_size=32).map(PeerKey)
 signatures = st.binary(min_size=64, max_size=64)
+posted = st.binary(min_size=1, max_size=m.POSTED_BYTES_MAX)
 short_bodies = st.binary(max_size=m.SHORT_BYTES_MAX)
 hosts = st.one_of(st.binary(min_size=4, max_size=4), st.binary(min_size=16, max_size=16))
 ports = st.integers(0, 65_535)
@@ -176,6 +177,8 @@ BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
         m.ShortCall, id=ids, service=st.from_regex("[!-~]{1,32}", fullmatch=True), body=short_bodies
     ),
     m.Knock: st.builds(m.Knock, id=ids, called=peers),
+    m.Post: st.builds(m.Post, id=ids, to=peers, data=posted),
+    m.Posted: st.builds(m.Posted, id=ids, source=peers, data=posted),
     m.Knocked: st.builds(m.Knocked, id=ids, caller=peers, address=addresses),
     m.ShortAnswer: st.builds(
         m.ShortAnswer, id=ids, outcome=st.integers(m.ANSWERED, m.BY_STREAM), body=short_bodies

@@ -86,6 +86,8 @@ def all_messages() -> list[m.Message]:
         m.SeatsKnown(id=31, words=bytes((0, 1, 2))),
         m.Knock(id=42, called=peer_key(CARL)),
         m.Knocked(id=43, caller=peer_key(ANNA), address=SIX),
+        m.Post(id=44, to=peer_key(CARL), data=b"sealed"),
+        m.Posted(id=45, source=peer_key(ANNA), data=b"sealed"),
     ]
 
 
