@@ -1,6 +1,7 @@
 """A peer that nobody can call fetches for the others: each URL once a day all the same, and politely."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import anyio
@@ -32,13 +33,13 @@ class Outcome:
     read: list[int] = field(default_factory=list)
 
 
-def live(seed: int, *, lies: bool = False) -> Outcome:
+def live(seed: int, foul: Callable[[Fetcher], Fetcher] | None = None) -> Outcome:
     outcome = Outcome()
 
     async def story(peers: Peers) -> None:
         leaf = peers.members[-1]
-        if lies:
-            _let_lie(peers)
+        if foul is not None:
+            _play_foul(peers, foul)
         await anyio.sleep(90.0)
         seeds = peers.origins.oracle.front_pages()
         await peers.seed(seeds)
@@ -89,13 +90,28 @@ class Altering:
         return dataclasses.replace(found, body=found.body + b"altered")
 
 
-def _let_lie(peers: Peers) -> None:
+@dataclass
+class Silent:
+    """A fetcher that asks the origin and then says nothing for ever."""
+
+    inner: Fetcher
+
+    async def address_of(self, host: str) -> str | Wait:
+        return await self.inner.address_of(host)
+
+    async def fetch(self, request: FetchRequest) -> Capture | Skipped:
+        await self.inner.fetch(request)
+        await anyio.sleep_forever()
+        raise AssertionError("for ever")
+
+
+def _play_foul(peers: Peers, foul: Callable[[Fetcher], Fetcher]) -> None:
     leaf = peers.members[-1]
 
     def prepare(peer: Peer) -> None:
         if peer._parts.key is leaf.key:
             helping = peer._helping
-            helping._parts = dataclasses.replace(helping._parts, fetcher=Altering(helping._parts.fetcher))
+            helping._parts = dataclasses.replace(helping._parts, fetcher=foul(helping._parts.fetcher))
 
     peers.prepare = prepare
 
@@ -119,10 +135,21 @@ def test_a_leaf_fetches_for_others_and_every_url_still_comes_once_a_day_apart_fr
 
 
 def test_a_leaf_that_alters_pages_has_no_work_soon_and_nothing_is_missed() -> None:
-    outcome = live(2, lies=True)
+    outcome = live(2, Altering)
     assert outcome.fallen == outcome.rude == []
     assert not any(outcome.missed)
     last = [one.helpers for one in outcome.owners[-1]]
     assert any(one.barred for one in last)
     assert all(one.differed >= 3 for one in last if one.barred)
     assert sum(one.given for one in last) < 60
+
+
+def test_a_leaf_that_asks_and_never_tells_holds_nobody_up_for_long() -> None:
+    """A fetch of it ends when its result is late, and it says so; an owner then asks by itself."""
+    outcome = live(3, Silent)
+    assert outcome.fallen == outcome.rude == []
+    assert not any(outcome.missed)
+    last = [one.helpers for one in outcome.owners[-1]]
+    assert sum(one.lost for one in last) > 0
+    assert sum(one.brought for one in last) == 0
+    assert outcome.twice[-1] <= sum(one.lost for one in last)

@@ -62,6 +62,8 @@ GATHER_S: Final = 0.25
 """After a batch's first item, others may come: hosts' windows open at any moment."""
 STARTS_WITHIN_S: Final = 15.0
 """Less of a window than this is not waited for: a result that is not there then is late."""
+DECLINED_WITHIN_S: Final = 20.0
+"""So soon a helper knows that robots.txt, its own rest or its line is in the way. Later, a host has waited in vain."""
 LEAST_S: Final = 1.0
 """A window with less left is over before the work has arrived."""
 FETCH_S: Final = 30.0
@@ -339,7 +341,8 @@ class WorkDesk:
 
     async def _receive(self, piece: _Piece, result: Result) -> None:
         try:
-            piece.is_declined = not is_believed(result.status)
+            took_s = self._parts.wall_clock() - piece.sent_at
+            piece.is_declined = not is_believed(result.status) and took_s <= DECLINED_WITHIN_S
             found = found_in(
                 piece.asked,
                 result,

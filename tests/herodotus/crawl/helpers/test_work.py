@@ -222,6 +222,23 @@ async def test_a_helper_speaks_ill_of_no_host_and_brings_nothing_odd(tmp_path: P
     assert (desk.status().lost, desk.status().declined) == (not is_declined, is_declined)
 
 
+@pytest.mark.parametrize(("after_s", "is_fault"), [(18.0, False), (25.0, True)])
+async def test_a_helper_says_soon_that_it_has_nothing(tmp_path: Path, after_s: float, is_fault: bool) -> None:
+    desk, web = desk_at(tmp_path), Web()
+
+    async def act(work: Work) -> Sequence[Result]:
+        del work
+        await anyio.sleep(after_s)
+        return [Result(0, 0, word="late")]
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(work_by_hand, Line(desk), act)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(AnotherTimeError):
+            await Owner(desk, web).fetch(URL)
+    assert (desk.status().lost, desk.status().declined) == (is_fault, not is_fault)
+
+
 async def test_a_helper_that_never_answers_costs_its_window_and_rests_after_three(tmp_path: Path) -> None:
     desk, web = desk_at(tmp_path), Web()
 

@@ -15,7 +15,7 @@ from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy, W
 from crawler.core.robots import ALLOW_ALL, RobotsRules
 from crawler.core.scope import THE_WHOLE_WEB, ContentChoice, Territory
 from crawler.core.urls import STANDARD, Origin, host_of
-from crawler.ports import FetchRequest, Skipped
+from crawler.ports import Fetcher, FetchRequest, Skipped
 from dht import Contact
 from dht.core.ids import Key
 from dht.core.records import PeerRecord
@@ -177,10 +177,11 @@ def helping_with(
     rules: RobotsRules = ALLOW_ALL,
     territory: Territory = THE_WHOLE_WEB,
     closed: Sequence[str] = (),
+    fetcher: Fetcher | None = None,
 ) -> Helping:
     return Helping(
         HelpingParts(
-            fetcher=web.by("helper"),
+            fetcher=fetcher or web.by("helper"),
             steward=Rulebook(rules),
             chance=Random(2),
             rules=STANDARD,
