@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import aiohappyeyeballs
 
+from crawler.carried import carried
 from crawler.core.answers import AnswerReader, BadAnswerError
 from crawler.core.capture import TlsFacts
 from crawler.core.urls import is_public, is_web_port
@@ -192,6 +193,7 @@ class OriginConnection(asyncio.Protocol):
     def _ended(self) -> None:
         self.is_open = False
         if self._slot is not None:
+            self._slot.carried(*carried(self.transport.get_extra_info("socket")))
             self._slot.leave()
 
     def connection_lost(self, error: Exception | None) -> None:

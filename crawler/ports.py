@@ -86,6 +86,10 @@ class BodyPlace:
 
 
 class ConnectionSlot(Protocol):
+    def carried(self, bytes_in: int, bytes_out: int) -> None:
+        """So much its connection put on the line until now, headers included."""
+        ...
+
     def leave(self) -> None:
         """When the connection is closed, or never came about. A second time does nothing."""
         ...
@@ -107,6 +111,9 @@ class ConnectionRoom(Protocol):
 
 
 class FreeSlot:
+    def carried(self, bytes_in: int, bytes_out: int) -> None:
+        pass
+
     def leave(self) -> None:
         pass
 

@@ -532,6 +532,11 @@ class Peer:
         )
         return replace(found, said=said(found), alarms=alarms(found))
 
+    def _carried(self) -> tuple[int, int]:
+        """Bytes in and out of all connections to sites, other peers and readers."""
+        readers_in, readers_out = self._portal.carried
+        return self._line_rooms.bytes_in + readers_in, self._line_rooms.bytes_out + readers_out
+
     @property
     def http(self) -> str:
         """An address that works on this machine; a wildcard listens everywhere, but nobody can dial it."""
@@ -549,7 +554,7 @@ class Peer:
                 self._archive.opened(),
                 self._membership.opened(),
                 self._observation.kept(self._membership.node),
-                self._budget.kept(self._membership.traffic),
+                self._budget.kept(self._membership.traffic, self._carried),
                 self._rests.kept(self._world.watch_supplies),
                 keeping(self._quotas, self._parts.home.quotas),
                 self._calls_opened(),

@@ -54,6 +54,11 @@ class PortalServer(Protocol):
         """Requests that were not HTTP."""
         ...
 
+    @property
+    def carried(self) -> tuple[int, int]:
+        """Bytes in and out of readers' connections that are closed, with headers, but for readers of this machine."""
+        ...
+
     def claimed(self) -> AbstractContextManager[None]:
         """Readers who come wait until `serving`. Raises PortTaken."""
         ...

@@ -82,6 +82,9 @@ class SimulatedLine:
         into.tell()  # there is room for more
         return found
 
+    def carried(self) -> tuple[int, int]:
+        return 0, 0
+
     async def close(self) -> None:
         await anyio.lowlevel.checkpoint()
         self.hang_up()

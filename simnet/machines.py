@@ -309,6 +309,7 @@ class SimulatedPortal:
 
     refused = left = malformed = connections = 0
     crowd = ""
+    carried = 0, 0
 
     def __init__(
         self, around: Surroundings, host: WorldHost, settings: HttpSettings, handlers: Handlers

@@ -56,7 +56,10 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
         )
     used = budget.month_up_bytes + budget.month_down_bytes
     if budget.month_bytes_max and used >= budget.month_bytes_max:
-        yield "This month's volume is used up: the peer crawls and copies nothing until next month"
+        yield (
+            "This month's volume is used up: the peer crawls and copies nothing until next month; the ring and readers"
+            " go on"
+        )
 
 
 def _crowds(status: PeerStatus) -> Iterator[str]:

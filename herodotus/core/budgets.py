@@ -39,12 +39,13 @@ class Spending(Enum):
     FETCHED = "fetched"
     """By a crawl that is allowed to run now, as it asked for `CRAWL`, or as the operator orders it: at the rate
     offered, at any hour."""
-    RING_IN = "ring-in"
-    RING_OUT = "ring-out"
+    LINE_IN = "line-in"
+    """Whatever else the line carried: datagrams, calls, robots.txt, headers, what was sent again."""
+    LINE_OUT = "line-out"
 
     @property
     def is_upload(self) -> bool:
-        return self in (Spending.COPIES_OUT, Spending.READERS, Spending.RING_OUT)
+        return self in (Spending.COPIES_OUT, Spending.READERS, Spending.LINE_OUT)
 
     @property
     def is_background(self) -> bool:

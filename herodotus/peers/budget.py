@@ -39,9 +39,15 @@ logger = logging.getLogger(__name__)
 FORMAT = 1
 FILE_BYTES_MAX = 100_000  # some 600 bytes are usual
 SAVE_EVERY_S = 60.0
+LOOKS_A_SAVE = 12
+"""At the line: a rate that was passed by unbooked bytes is noticed after five seconds."""
 
-RingTraffic = Callable[[], tuple[int, int]]
-"""Bytes that the ring's datagrams had in and out since the start."""
+Traffic = Callable[[], tuple[int, int]]
+"""Bytes in and out since the start."""
+
+
+def no_traffic() -> tuple[int, int]:
+    return 0, 0
 
 
 class _File(msgspec.Struct, kw_only=True):
@@ -67,6 +73,8 @@ class Budget:
         # Without a turn of the loop when nobody waits: each fetch asks.
         self._turns = {kind: anyio.Lock(fast_acquire=True) for kind in Spending}
         self._ring_seen = (0, 0)
+        self._booked = [0, 0]
+        """In and out, of what connections carry."""
         self._rests_changed = anyio.Event()
 
     async def spend(self, kind: Spending, size: int) -> None:
@@ -77,6 +85,7 @@ class Budget:
             while True:
                 wait_s = self._budgets.grant(kind, size, self._moment())
                 if wait_s == 0.0:
+                    self._booked[kind.is_upload] += size
                     return
                 with anyio.move_on_after(min(wait_s, ASK_AGAIN_S)):  # the calendar may be set in the meantime
                     await self._rests_changed.wait()
@@ -91,7 +100,9 @@ class Budget:
 
     def grant(self, kind: Spending, size: int) -> float:
         """0: booked, go ahead. Else seconds to wait, for callers that refuse instead of waiting."""
-        return self._budgets.grant(kind, size, self._moment())
+        wait_s = self._budgets.grant(kind, size, self._moment())
+        self._booked[kind.is_upload] += 0 if wait_s else size
+        return wait_s
 
     def closed_s(self, kind: Spending) -> float:
         """How long it is not the hour, or not the month, for it."""
@@ -100,31 +111,47 @@ class Budget:
     def charge(self, kind: Spending, size: int) -> None:
         """Book bytes that have flowed already."""
         self._budgets.charge(kind, size, self._moment())
+        self._booked[kind.is_upload] += size
 
     @asynccontextmanager
-    async def kept(self, ring_traffic: RingTraffic = lambda: (0, 0)) -> AsyncIterator[None]:
-        """Inside, the ring's traffic is booked and the ledger saved; leaving saves it a last time."""
+    async def kept(
+        self, ring_traffic: Traffic = no_traffic, carried: Traffic = no_traffic
+    ) -> AsyncIterator[None]:
+        """Inside, the ledger is saved, and what the line really had is booked: the ring's datagrams, and of what all
+        connections `carried` the part that nobody has booked by its purpose (headers, calls, robots.txt). Leaving does
+        it a last time."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._keep, ring_traffic)
+            tasks.start_soon(self._keep, ring_traffic, carried)
             try:
                 yield
             finally:
                 tasks.cancel_scope.cancel()
-                self._book_ring(ring_traffic)
+                self._book_line(ring_traffic, carried)
                 self.save()
 
-    async def _keep(self, ring_traffic: RingTraffic) -> None:
+    async def _keep(self, ring_traffic: Traffic, carried: Traffic) -> None:
         while True:
-            await anyio.sleep(SAVE_EVERY_S)
-            self._book_ring(ring_traffic)
+            for _ in range(LOOKS_A_SAVE):
+                await anyio.sleep(SAVE_EVERY_S / LOOKS_A_SAVE)
+                self._book_line(ring_traffic, carried)
             self.save()
 
-    def _book_ring(self, ring_traffic: RingTraffic) -> None:
+    def _book_line(self, ring_traffic: Traffic, carried: Traffic) -> None:
         seen_in, seen_out = ring_traffic()
         before_in, before_out = self._ring_seen
         self._ring_seen = seen_in, seen_out
-        self.charge(Spending.RING_IN, max(0, seen_in - before_in))
-        self.charge(Spending.RING_OUT, max(0, seen_out - before_out))
+        self._charge_line(max(0, seen_in - before_in), max(0, seen_out - before_out))
+        carried_in, carried_out = carried()
+        # What is booked by its purpose is booked at once, what connections carried when they close: so it may be ahead.
+        rest_in, rest_out = carried_in - self._booked[False], carried_out - self._booked[True]
+        self._charge_line(max(0, rest_in), max(0, rest_out))
+        self._booked[False] += max(0, rest_in)
+        self._booked[True] += max(0, rest_out)
+
+    def _charge_line(self, bytes_in: int, bytes_out: int) -> None:
+        now = self._moment()
+        self._budgets.charge(Spending.LINE_IN, bytes_in, now)
+        self._budgets.charge(Spending.LINE_OUT, bytes_out, now)
 
     def save(self) -> None:
         """If the disk does not accept it, the peer continues: the next time may succeed."""

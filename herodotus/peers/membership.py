@@ -60,6 +60,8 @@ from herodotus.peers.seat_book import SeatBook
 logger = logging.getLogger(__name__)
 
 _UNIQUE_LOCAL = ip_network("fc00::/7")
+HEADERS_V4, HEADERS_V6 = 28, 48
+"""Of IP and UDP, by the family of the first address; most datagrams of a peer are of it."""
 DOORS_MAX = 3
 """Members that an invitation names: the line stays short enough to be read out."""
 JOIN_PATIENCE_S = 3.0
@@ -319,9 +321,13 @@ class RingMembership:
         return f"{reason} {self._mapping.explanation}" if self._mapping else reason
 
     def traffic(self) -> tuple[int, int]:
-        """Bytes of datagrams in and out since the start."""
+        """Bytes of datagrams in and out since the start, with the headers of IP and UDP."""
         traffic = self.node.statistics().transport
-        return traffic.bytes_in, traffic.bytes_out
+        headers = HEADERS_V4 if len(self.node.me.address.host) == IPV4_BYTES else HEADERS_V6
+        return (
+            traffic.bytes_in + traffic.datagrams_in * headers,
+            traffic.bytes_out + traffic.datagrams_out * headers,
+        )
 
     def _invitation(self, standings: Mapping[PeerKey, Standing]) -> str:
         """For others, as things are now; empty while nobody could come in by it."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import cast
 
+from crawler.carried import carried
 from herodotus.portal.answer_cache import CachedRequest, Front
 
 _REFUSAL_S = 1.0  # closing at once, with the request unread, would take the refusal back (a TCP reset)
@@ -173,6 +174,10 @@ class HttpConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool | None:
         return self.inner.eof_received()
+
+    def carried(self) -> tuple[int, int]:
+        """Bytes in and out, with headers."""
+        return (0, 0) if self._transport is None else carried(self._transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._left(self)

@@ -84,6 +84,8 @@ class Portal:
         self.endpoint = settings.listen
         self._outgoing_bytes = 0
         self.refused = 0
+        self.carried = 0, 0
+        """In and out by readers' connections that are closed, with headers, but for readers of this machine."""
         self.left = 0
         """Readers who took their answer too slowly."""
         self._strangers = _Strangers(logger)
@@ -314,6 +316,9 @@ class Portal:
     def _left(self, visitor: HttpConnection) -> None:
         if self._visitors.pop(visitor.inner, None) is None:
             return  # it had to give way before
+        if not is_this_machine(visitor.address):
+            bytes_in, bytes_out = visitor.carried()
+            self.carried = self.carried[0] + bytes_in, self.carried[1] + bytes_out
         if visitor in self._at_door:
             self._at_door.remove(visitor)
         elif is_this_machine(visitor.address):

@@ -22,7 +22,7 @@ from herodotus.peers.calls import CALL_BYTES_MAX, PeerKey, RefusedError, Service
 from herodotus.peers.net.acquaintance import Acquaintance
 from herodotus.peers.net.connection import FrameConnection, closed_at_once
 from herodotus.peers.net.line import Arrival, LineBrokenError, Port, WrongProtocolError, caller_address
-from herodotus.peers.net.rooms import Room, Rooms
+from herodotus.peers.net.rooms import Room, Rooms, Slot
 from herodotus.peers.net.wire import (
     NONCE_BYTES,
     CallHello,
@@ -125,11 +125,11 @@ class Answering:
             await arrival.turn_away()
             return
         try:
-            await self._admit(arrival)
+            await self._admit(arrival, slot)
         finally:
             slot.leave()
 
-    async def _admit(self, arrival: Arrival) -> None:
+    async def _admit(self, arrival: Arrival, slot: Slot) -> None:
         host = arrival.host
         try:
             prefix = prefix_of((host or "", 1))
@@ -142,7 +142,7 @@ class Answering:
             await arrival.turn_away()
             return
         try:
-            await self._serve(arrival, visitor, host or "")
+            await self._serve(arrival, visitor, host or "", slot)
         except (LineBrokenError, WrongProtocolError) as error:
             self._drop("handshake" if visitor.peer is None else "line", error)
         except FrameError as error:
@@ -159,18 +159,18 @@ class Answering:
         self._dropped[word] += 1
         logger.debug("connection dropped reason=%s error=%r", word, error)
 
-    async def _serve(self, arrival: Arrival, visitor: Caller, host: str) -> None:
+    async def _serve(self, arrival: Arrival, visitor: Caller, host: str, slot: Slot) -> None:
         with anyio.fail_after(HANDSHAKE_S):
             line = await arrival.answer()
         if line is None:
             return
-        connection = FrameConnection(line)
+        connection = FrameConnection(line, slot)
         try:
             caller_address.set((host, arrival.port))
             with anyio.fail_after(HANDSHAKE_S):
                 peer = await self._meet(connection, visitor, host)
             while peer is not None and await self._answer_next(connection, visitor, peer):
-                pass
+                connection.tell_carried()
         finally:
             self._bytes_in += connection.bytes_in
             self._bytes_out += connection.bytes_out

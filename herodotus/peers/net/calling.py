@@ -239,6 +239,7 @@ class TlsCalls:
         if not use.is_reusable:
             await connection.close()
             return
+        connection.tell_carried()
         self._numbers += 1
         self._kept[use.place, self._numbers] = _Kept(connection, anyio.current_time() + KEPT_S)
 

@@ -95,8 +95,14 @@ class FrameConnection:
             self.bytes_in += len(data)
             self._held += data
 
+    def tell_carried(self) -> None:
+        """What the line carried until now."""
+        if self._slot is not None:
+            self._slot.carried(*self._line.carried())
+
     async def close(self) -> None:
         """At once, without a farewell: frames say for themselves whether they are whole."""
+        self.tell_carried()
         try:
             await self._line.close()
         finally:

@@ -36,6 +36,10 @@ class Line(Protocol):
         """At least one byte. Raises LineBrokenError, also at the end."""
         ...
 
+    def carried(self) -> tuple[int, int]:
+        """Bytes in and out that it put on the line until now, with all headers; (0, 0) where nobody counts them."""
+        ...
+
     async def close(self) -> None:
         """At once, without a farewell: frames say for themselves whether they are whole."""
         ...

@@ -21,11 +21,20 @@ Give = Callable[[], bool]
 class Slot:
     """Room for one connection."""
 
-    __slots__ = ("_rooms", "_use")
+    __slots__ = ("_carried", "_rooms", "_use")
 
     def __init__(self, rooms: "Rooms", use: Use) -> None:
         self._rooms: Rooms | None = rooms
         self._use = use
+        self._carried = 0, 0
+
+    def carried(self, bytes_in: int, bytes_out: int) -> None:
+        """So much its connection put on the line until now."""
+        if self._rooms is not None:
+            before_in, before_out = self._carried
+            self._carried = max(before_in, bytes_in), max(before_out, bytes_out)
+            self._rooms.bytes_in += self._carried[0] - before_in
+            self._rooms.bytes_out += self._carried[1] - before_out
 
     def leave(self) -> None:
         """When it is closed, or never came about. A second time does nothing."""
@@ -37,6 +46,8 @@ class Slot:
 class Rooms:
     def __init__(self, most: int) -> None:
         self.connections = Connections(most)
+        self.bytes_in = self.bytes_out = 0
+        """What all of them carried, with headers, as far as the system tells."""
         self._gives: dict[Use, list[Give]] = {use: [] for use in Use}
         self._news = anyio.Event()
 

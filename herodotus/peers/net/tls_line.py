@@ -11,10 +11,12 @@ from typing import Self
 
 import anyio
 import anyio.abc
+from anyio import TypedAttributeLookupError
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.tls import TLSAttribute, TLSStream
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from crawler.carried import carried
 from dht.udp import bind, every_family, open_udp
 from herodotus.core.relays import Arrangement, Way
 from herodotus.peers.net.arranged import (
@@ -87,6 +89,12 @@ class TlsLine:
     async def receive(self) -> bytes:
         with line_errors():
             return await self._stream.receive(RECEIVE_BYTES)
+
+    def carried(self) -> tuple[int, int]:
+        try:
+            return carried(self._stream.extra(SocketAttribute.raw_socket))
+        except TypedAttributeLookupError:
+            return 0, 0
 
     async def close(self) -> None:
         await anyio.aclose_forcefully(self._stream)

@@ -199,7 +199,7 @@ class _Direct:
     def __init__(self, line: OpenLine, on_closed: Callable[[], None]) -> None:
         self._line, self._on_closed = line, on_closed
         self.key = line.key
-        self.send, self.receive = line.send, line.receive
+        self.send, self.receive, self.carried = line.send, line.receive, line.carried
         self._is_closed = False
 
     async def close(self) -> None:

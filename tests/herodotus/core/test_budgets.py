@@ -57,7 +57,7 @@ def test_only_what_no_limit_speaks_of_is_free() -> None:
     def free_of(**limits: object) -> set[Spending]:
         return {kind for kind in Spending if budgets(**limits).is_free(kind)}
 
-    down = {Spending.CRAWL, Spending.COPIES_IN, Spending.FETCHED, Spending.RING_IN}
+    down = {Spending.CRAWL, Spending.COPIES_IN, Spending.FETCHED, Spending.LINE_IN}
     assert free_of(down_bytes_per_s=1.0) == set(Spending) - down
     assert free_of(up_bytes_per_s=1.0) == down
     assert free_of(month_bytes=1) == {Spending.FETCHED}
@@ -103,7 +103,7 @@ def test_the_two_directions_are_apart() -> None:
     one.charge(Spending.CRAWL, 10_000_000, NOON)
     assert one.grant(Spending.COPIES_IN, 1, NOON) > 1_000
     assert one.grant(Spending.READERS, 1, NOON) == 0.0
-    one.charge(Spending.RING_OUT, 10_000_000, NOON)
+    one.charge(Spending.LINE_OUT, 10_000_000, NOON)
     assert one.grant(Spending.READERS, 1, NOON) > 1_000
 
 

@@ -121,7 +121,7 @@ async def test_while_background_work_rests_only_readers_and_the_ring_go_on(tmp_p
         for kind in Spending:
             tasks.start_soon(spend, kind)
         await anyio.sleep(3_600.0)
-        assert set(went) == {Spending.READERS, Spending.FETCHED, Spending.RING_IN, Spending.RING_OUT}
+        assert set(went) == {Spending.READERS, Spending.FETCHED, Spending.LINE_IN, Spending.LINE_OUT}
         assert (budget.statistics().closed_by, budget.statistics().closed_s) == (("battery",), 60)
         begin = anyio.current_time()
         budget.rest(frozenset())
@@ -129,6 +129,34 @@ async def test_while_background_work_rests_only_readers_and_the_ring_go_on(tmp_p
         assert set(went) == set(Spending)
         assert anyio.current_time() - begin < 1
     assert budget.statistics().closed_by == ()
+
+
+@pytest.mark.anyio
+async def test_what_connections_carried_beyond_what_was_booked_is_booked_too(tmp_path: Path) -> None:
+    carried = (0, 0)
+    budget = made(tmp_path, download_mbit_per_s_max=0.8)
+    async with budget.kept(carried=lambda: carried):
+        budget.charge(Spending.FETCHED, 10_000)
+        await budget.spend(Spending.COPIES_OUT, 500)
+        await anyio.sleep(SAVE_EVERY_S)
+        assert ledger(budget) == (10_000, 500), "connections that are open tell nothing yet"
+        carried = (11_000, 700)
+        await anyio.sleep(SAVE_EVERY_S)
+        assert ledger(budget) == (11_000, 700)
+        budget.charge(Spending.FETCHED, 4_000)
+        await anyio.sleep(SAVE_EVERY_S)
+        assert ledger(budget) == (15_000, 700), "it is ahead, and nothing is taken back"
+        carried = (15_500, 1_000_000)
+        await anyio.sleep(SAVE_EVERY_S)
+        assert ledger(budget) == (15_500, 1_000_000)
+        carried = (15_500 + 10 * 100_000, 1_000_000)
+        await anyio.sleep(SAVE_EVERY_S / 10)
+        assert budget.grant(Spending.CRAWL, 1) > 1, "calls and headers count for the rate as well"
+
+
+def ledger(budget: Budget) -> tuple[int, int]:
+    found = budget.statistics()
+    return found.month_down_bytes, found.month_up_bytes
 
 
 @pytest.mark.anyio

@@ -63,6 +63,20 @@ async def test_what_rests_is_closed_for_who_needs_room_its_own_use_last() -> Non
     assert gone == ["web", "calling"]
 
 
+async def test_what_connections_carried_is_summed_up_and_looked_at_more_than_once() -> None:
+    rooms = Rooms(100)
+    first, second = (rooms.room(Use.CALLING).take() for _ in range(2))
+    assert first is not None
+    assert second is not None
+    first.carried(100, 10)
+    first.carried(150, 15)
+    second.carried(1_000, 2_000)
+    first.carried(0, 0)  # closed meanwhile: nobody knows any more
+    first.leave()
+    first.carried(9_999, 9_999)
+    assert (rooms.bytes_in, rooms.bytes_out) == (1_150, 2_015)
+
+
 async def test_nobody_in_use_has_to_go() -> None:
     rooms = Rooms(100)
     filled(rooms, Use.CALLED)
@@ -85,4 +99,5 @@ async def test_a_crawl_s_kept_connections_stay_within_its_room_and_go_first() ->
             slots = [slot for _ in range(10) if (slot := rooms.room(Use.CALLING).take())]
             assert len(slots) == 10, "those that rest give way to calls"
             assert rooms.connections.of(Use.WEB) == 9
+            assert rooms.bytes_in > rooms.bytes_out > 6 * (52 * 4 + 100), "what went has told what it carried"
         assert rooms.connections.of(Use.WEB) == 0
