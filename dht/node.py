@@ -159,6 +159,7 @@ class RingNode(RingReader):
             entropy=ports.entropy,
             random=ports.random,
             inside=settings.inside,
+            on_failed=ports.on_failed_test,
         )
         self._relaying = Relaying(self.endpoint, self, record=lambda: self.record)
         self._ways = Ways(

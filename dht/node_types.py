@@ -96,6 +96,8 @@ class NodePorts:
     entropy: Callable[[int], bytes] = system_entropy
     on_record: OnRecord = lambda signed: None
     on_met: Callable[[Contact], None] = lambda contact: None
+    on_failed_test: Callable[[], None] = lambda: None
+    """Strangers did not get through to us."""
     dial_back: DialBack = dial_back  # simulations have no sockets
     dial_stream: DialStream | None = None
 

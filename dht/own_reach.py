@@ -17,6 +17,7 @@ from dht.core.messages import DialBackReply, DialBackRequest
 from dht.core.reachability import (
     ReachabilityMachine,
     RequestDialBacks,
+    RoundFailed,
     Spot,
     StandingChanged,
     choose_helpers,
@@ -58,6 +59,7 @@ class OwnReach:
         entropy: Callable[[int], bytes],
         random: Random,
         inside: str = "",
+        on_failed: Callable[[], None] = lambda: None,
     ) -> None:
         """`inside` is our address behind a router. `strangers` answer the nonces for as long as we await some."""
         self._wanted = wanted
@@ -71,6 +73,7 @@ class OwnReach:
         self._changed = anyio.Event()
         self._grown = anyio.Event()
         self._inside = inside
+        self._on_failed = on_failed
         self.machine = ReachabilityMachine(wanted, now=0.0, is_prefix_distinct=wanted > 1)
 
     def test_again(self) -> None:
@@ -105,6 +108,8 @@ class OwnReach:
                 for effect in self.machine.take_effects():
                     if isinstance(effect, RequestDialBacks):
                         tasks.start_soon(self._test, effect)
+                    elif isinstance(effect, RoundFailed):
+                        self._on_failed()
                     else:
                         self._tell(effect)
                 deadline = self.machine.next_deadline()

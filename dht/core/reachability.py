@@ -70,7 +70,12 @@ class StandingChanged:
     reason: str
 
 
-ReachabilityEffect = RequestDialBacks | StandingChanged
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundFailed:
+    """A round did not find us open; the standing may hold for now."""
+
+
+ReachabilityEffect = RequestDialBacks | StandingChanged | RoundFailed
 
 
 class _Answer(NamedTuple):
@@ -219,6 +224,7 @@ class ReachabilityMachine:
     def _fail(self, now: float) -> None:
         self._is_testing = False
         self._failed_rounds += 1
+        self._effects.append(RoundFailed())
         is_kept = self.standing is Reachability.MEMBER and self._failed_rounds < FAILED_ROUNDS_TO_LOSE
         if is_kept:
             self._due_at = now + FAILED_AGAIN_S

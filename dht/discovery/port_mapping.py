@@ -39,6 +39,8 @@ LIFETIME_S = 3600
 LIFETIME_SHORTEST_S = 120
 """A router that grants less than two minutes is renewed at this pace and no faster."""
 RETRY_AFTER_S = 900.0
+AGAIN_S = 15.0
+"""Less than lies between the two failed tests that end a membership."""
 ROUTES = Path("/proc/net/route")
 _CARRIER_NAT = ipaddress.ip_network("100.64.0.0/10")
 T = TypeVar("T")
@@ -207,7 +209,14 @@ class PortMapper:
         self._port = port
         self._held: tuple[PortGateway, int] | None = None
         self._has_tcp = False
+        self._asked_at = float("-inf")
+        self._again = anyio.Event()
         self.outcome: MappingOutcome | None = None
+
+    def ask_again(self) -> None:
+        """Strangers do not get through: perhaps the router has started anew, and forgotten us."""
+        if anyio.current_time() - self._asked_at >= AGAIN_S:
+            self._again.set()
 
     async def map_once(self) -> MappingOutcome:
         """Ask each kind of router in turn; the one that answered last time first."""
@@ -230,8 +239,7 @@ class PortMapper:
             state=MappingState.FAILED,
             explanation="No port could be opened on the router ("
             + "; ".join(failures or ["none found"])
-            + ")."
-            f" Forward UDP and TCP port {self._port} to this machine by hand, or continue as a leaf.",
+            + ").",
         )
         return self.outcome
 
@@ -266,6 +274,7 @@ class PortMapper:
         before: MappingOutcome | None = None
         try:
             while True:
+                self._asked_at, self._again = anyio.current_time(), anyio.Event()
                 outcome = await self.map_once()
                 if outcome != before:
                     log.info("port mapping state=%s explanation=%s", outcome.state.value, outcome.explanation)
@@ -273,7 +282,8 @@ class PortMapper:
                 before = outcome
                 is_failed = outcome.state is MappingState.FAILED
                 lease_s = max(outcome.lifetime_s, LIFETIME_SHORTEST_S)
-                await anyio.sleep(RETRY_AFTER_S if is_failed else lease_s / 2)
+                with anyio.move_on_after(RETRY_AFTER_S if is_failed else lease_s / 2):
+                    await self._again.wait()
         finally:
             with anyio.move_on_after(2, shield=True):
                 await self.release()

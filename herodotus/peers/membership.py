@@ -141,6 +141,7 @@ class RingMembership:
         self.rules = rules_of(parts.charter, parts.settings)
         self._is_private = parts.charter.allow_private_addresses
         self._mapping: MappingOutcome | None = None
+        self._mapper: PortMapper | None = None
         self._random = parts.world.chance
         self.node: RingNode
         self.port: Port
@@ -191,6 +192,7 @@ class RingMembership:
             entropy=self._random.randbytes,
             on_record=self._keep_record,
             on_met=lambda contact: remember(finders, contact),
+            on_failed_test=self._ask_router_again,
             dial_back=self._parts.world.dial_back,
             dial_stream=self._parts.world.dial_stream,
         )
@@ -299,7 +301,7 @@ class RingMembership:
         write_twice(self._parts.home.record, encode_record(signed), mode=0o644)
 
     async def _map_port(self, port: int) -> None:
-        mapper = PortMapper(list(self._parts.world.gateways()), port)
+        mapper = self._mapper = PortMapper(list(self._parts.world.gateways()), port)
 
         async def note(outcome: MappingOutcome) -> None:
             before = self._mapping.state if self._mapping else MappingState.FAILED
@@ -316,9 +318,18 @@ class RingMembership:
             with anyio.move_on_after(2, shield=True):
                 await mapper.release()
 
-    def _reachability(self, reason: str) -> str:
-        """A sentence on the finding of other peers, which alone counts, and on the router's answer."""
-        return f"{reason} {self._mapping.explanation}" if self._mapping else reason
+    def _ask_router_again(self) -> None:
+        if self._mapper is not None:
+            self._mapper.ask_again()
+
+    def _reachability(self, standing: Reachability, reason: str) -> str:
+        """A sentence on the finding of other peers, which alone counts, and on the router's answer where it explains
+        that.
+        """
+        mapping = self._mapping
+        if mapping is None or (standing is Reachability.MEMBER and mapping.state is not MappingState.MAPPED):
+            return reason
+        return f"{reason} {mapping.explanation}"
 
     def traffic(self) -> tuple[int, int]:
         """Bytes of datagrams in and out since the start, with the headers of IP and UDP."""
@@ -376,7 +387,7 @@ class RingMembership:
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in self.node.my_arcs()),
             address=str(HostPort(host=host, port=port)),
             slot=figures.slot,
-            reachability=self._reachability(figures.reachability),
+            reachability=self._reachability(figures.standing, figures.reachability),
             nodes=tuple(map(node, ring.nodes)),
             unwell={peer.hex()[:16]: word for peer, word in ring.unwell},
             traffic=TrafficStatus(

@@ -7,6 +7,7 @@ from dht.core.reachability import (
     Reachability,
     ReachabilityMachine,
     RequestDialBacks,
+    RoundFailed,
     Spot,
     StandingChanged,
     choose_helpers,
@@ -282,3 +283,13 @@ def test_a_member_that_streams_no_longer_reach_is_one_no_more() -> None:
         report(machine, "abc", is_reached=True, by_stream=False, round_number=number)
         machine.helpers_missing(round_number=number, now=deadline + 1)
     assert standing_of(machine) is Reachability.LEAF
+
+
+def test_each_failed_round_is_reported_though_the_standing_holds() -> None:
+    machine = started()
+    report(machine, "abc", is_reached=True)
+    machine.advance(3601.0)
+    machine.take_effects()
+    machine.helpers_missing(round_number=2, now=3602.0)
+    assert machine.take_effects() == [RoundFailed()]
+    assert standing_of(machine) is Reachability.MEMBER
