@@ -16,6 +16,7 @@ from typing import NewType, Self
 
 from herodotus.core.errors import SettingError
 from herodotus.core.settings.fields import (
+    PeerDoor,
     choice,
     fields_of,
     flag,
@@ -23,6 +24,7 @@ from herodotus.core.settings.fields import (
     line,
     many,
     number,
+    peer_door,
     read_table,
     reason_of,
     whole,
@@ -110,6 +112,11 @@ class Charter:
     content: str = choice("html", "html+images", "all").setting(
         "html+images", "kinds of documents that are archived"
     )
+    contacts: tuple[PeerDoor, ...] = many(peer_door(), 16).setting(
+        (),
+        "where peers find the ring beside what ring.join names: names that DNS leads to peers, since the charter itself"
+        " can never change",
+    )
     contact_required: bool = flag().setting(
         True, "whether a peer must name a contact page to the sites it visits"
     )
@@ -191,6 +198,8 @@ class Charter:
 def _canonical_value(value: object) -> object:
     # JSON does not fix how a fraction is written, so fractions travel as text, to the millisecond. Finer ones are
     # refused: two charters that differ must never have one id.
+    if isinstance(value, tuple):
+        return [str(one) for one in value]
     return f"{value:.3f}" if isinstance(value, float) else value
 
 

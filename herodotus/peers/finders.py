@@ -25,7 +25,7 @@ _REQUESTS_OF_ONE_MACHINE = 2_000.0  # a second: all of a test's overlay share on
 
 def finders_of(parts: FinderParts, wall_clock: Callable[[], float], chance: Random) -> Finders:
     return Finders(
-        given=partial(places_of, parts.given, families=parts.families),
+        given=partial(places_of, parts.given, families=parts.families, network=parts.network),
         remembered=parts.remembered,
         lan=_lan(parts) if parts.settings.lan else LanDiscovery(),
         rendezvous=_rendezvous(parts, wall_clock, chance) if parts.settings.kademlia else Rendezvous(),

@@ -279,7 +279,7 @@ class RingMembership:
                 peer=peer_key(self._parts.key),
                 listen=listen,
                 address=address,
-                given=self._ring.join,
+                given=(*self._ring.join, *self._parts.charter.contacts),
                 families={":" in host for host, _ in every_family((listen.host, listen.port))},
                 remembered=remembered,
                 state=self._parts.home.rendezvous,

@@ -12,7 +12,7 @@ from dht.core.places import PlaceRules
 from herodotus.core import charter as charters
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, shown_network_id
 from herodotus.core.errors import SettingError
-from herodotus.core.settings.fields import whole
+from herodotus.core.settings.fields import PeerDoor, whole
 from herodotus.crawl.gear import url_rules
 from herodotus.peers.membership import place_rules_of
 
@@ -55,6 +55,15 @@ def test_a_charter_with_every_key_keeps_its_canonical_bytes() -> None:
     )
 
 
+def test_contacts_are_a_networks_own_and_a_charter_without_them_keeps_its_id() -> None:
+    table = {"name": "n", "contacts": ["Ring.Example.org.", "[2001:DB8::7]:4484"]}
+    charter = Charter.from_table(table, source="f")
+    assert charter.canonical() == b'{"contacts":["ring.example.org","[2001:db8::7]:4484"],"name":"n"}'
+    assert Charter.from_table({"name": "n", "contacts": []}, source="f").canonical() == b'{"name":"n"}'
+    with pytest.raises(SettingError, match="neither an address nor a name"):
+        Charter.from_table({"name": "n", "contacts": ["http://ring.example.org/"[7:]]}, source="f")
+
+
 def test_parameters_that_a_network_drops_make_it_another_network() -> None:
     dropping = dataclasses.replace(PUBLIC_CHARTER, dropped_parameters=("ref", "from"))
     assert dropping.canonical() == b'{"dropped_parameters":["ref","from"],"name":"herodotus"}'
@@ -67,7 +76,7 @@ def test_the_keys_are_those_of_the_design_and_the_parameters_that_a_network_drop
         "area_v6", "positions_per_place", "spare_copies", "founded", "probation_days", "veteran_days", "id_check",
         "allow_private_addresses",
         "delay_floor_s", "per_address_concurrency", "fetch_by", "recrawl", "day_start", "day_length_s", "scope",
-        "dropped_parameters", "content", "contact_required", "save_endpoint", "spread_imports",
+        "dropped_parameters", "content", "contacts", "contact_required", "save_endpoint", "spread_imports",
             "protocol_min",
     ]  # fmt: skip
 
@@ -106,6 +115,10 @@ CHARTERS = st.builds(
     # From a short alphabet: a pattern over all of Unicode takes Hypothesis a second to begin with.
     dropped_parameters=st.lists(st.text("abXY_-.~%[]é漢", min_size=1, max_size=64), max_size=5).map(tuple),
     content=st.sampled_from(["html", "html+images", "all"]),
+    contacts=st.lists(
+        st.sampled_from(["ring.example.org", "192.0.2.7:4484", "[2001:db8::7]:1"]).map(PeerDoor.parse),
+        max_size=3,
+    ).map(tuple),
     contact_required=st.booleans(),
     save_endpoint=st.booleans(),
     protocol_min=st.integers(1, 65_535),

@@ -19,10 +19,11 @@ class Zone:
     addresses: dict[str, list[str]] = field(default_factory=dict)
     services: dict[str, list[Endpoint]] = field(default_factory=dict)
     mute: frozenset[str] = frozenset()
+    texts: dict[str, list[str]] = field(default_factory=dict)
 
     @asynccontextmanager
     async def __call__(self) -> AsyncIterator[Dns]:
-        yield Dns(addresses=self._addresses, services=self._services)
+        yield Dns(addresses=self._addresses, services=self._services, texts=self._texts)
 
     async def _addresses(self, name: str) -> Sequence[str]:
         if name in self.mute:
@@ -30,6 +31,11 @@ class Zone:
         if name not in self.addresses:
             raise OSError("not found")
         return self.addresses[name]
+
+    async def _texts(self, name: str) -> Sequence[str]:
+        if name not in self.texts:
+            raise OSError("not found")
+        return self.texts[name]
 
     async def _services(self, name: str) -> Sequence[Endpoint]:
         if name not in self.services:
@@ -94,3 +100,39 @@ def test_a_name_server_that_says_nothing_holds_up_no_other_contact() -> None:
 async def test_a_name_with_very_many_addresses_is_not_all_of_the_ring() -> None:
     crowd = Zone(addresses={"many.example.org": [f"192.0.2.{n}" for n in range(1, 255)]})
     assert len(await places_of(doors("many.example.org:1"), families={False}, dns=crowd)) == PLACES_MAX
+
+
+OURS = bytes.fromhex("0123456789abcdef")
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_asked"),
+    [
+        ([], True),
+        (["h1 net=0123456789ABCDEF key=00"], True),
+        (["h1 key=00 net=0123456789abcdef"], True),
+        (["h1 net=fedcba9876543210"], False),
+        (["h1 net=fedcba9876543210", "h1 net=0123456789abcdef"], True),
+        (
+            [
+                "v=spf1 net=fedcba9876543210",
+                "h2 net=fedcba9876543210",
+                "h1 net=fe",
+                "h1",
+                "h1 net=" + "f" * 99,
+            ],
+            True,
+        ),
+    ],
+)
+async def test_a_name_that_leads_to_another_network_is_not_knocked_at(
+    texts: list[str], is_asked: bool
+) -> None:
+    zone = Zone(
+        addresses={"one.example.org": ["192.0.2.1"]},
+        services={"_herodotus._tcp.ring.example.org": [("one.example.org", 4500)]},
+        texts={"_herodotus._tcp.ring.example.org": texts},
+    )
+    found = await places_of(doors("ring.example.org"), families={False}, network=OURS, dns=zone)
+    assert found == ([("192.0.2.1", 4500)] if is_asked else [])
+    assert await places_of(doors("one.example.org:4500"), families={False}, network=OURS, dns=zone)

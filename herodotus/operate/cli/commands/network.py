@@ -31,6 +31,13 @@ def network() -> None:
     "--site", "sites", multiple=True, metavar="DOMAIN", help="Archive only this site; may be given often."
 )
 @click.option(
+    "--dns",
+    "contacts",
+    multiple=True,
+    metavar="NAME",
+    help="A name of yours that DNS leads to members, for peers that find nobody else; may be given often.",
+)
+@click.option(
     "--private/--public",
     "is_private",
     default=None,
@@ -47,6 +54,7 @@ def create(
     frame: CommandFrame,
     name: str,
     sites: tuple[str, ...],
+    contacts: tuple[str, ...],
     is_private: bool | None,
     contact: str | None,
     preset: str | None,
@@ -68,7 +76,7 @@ def create(
         is_private = click.confirm(
             "Do all peers stand in one private network (a house, an office)?", err=True
         )
-    charter = _charter(name, sites, is_private=bool(is_private))
+    charter = _charter(name, sites, contacts, is_private=bool(is_private))
     if asks and contact is None and charter.contact_required:
         contact = click.prompt("A page (or mailto:) at which site owners reach you", err=True)
     given = {"operator.contact": ("--contact", contact), "ring.listen": ("--listen", listen)}
@@ -81,8 +89,8 @@ def create(
     frame.say("Start the peer with `herodotus run`; `herodotus invite` then prints an invitation for others.")
 
 
-def _charter(name: str, sites: tuple[str, ...], *, is_private: bool) -> Charter:
-    table: dict[str, object] = {"name": name, "scope": list(sites)}
+def _charter(name: str, sites: tuple[str, ...], contacts: tuple[str, ...], *, is_private: bool) -> Charter:
+    table: dict[str, object] = {"name": name, "scope": list(sites), "contacts": list(contacts)}
     if is_private:
         # All of them are in one place as the internet counts; among themselves each machine is one.
         table |= {"allow_private_addresses": True, "places": "peer"}

@@ -68,6 +68,42 @@ def test_a_newcomer_reads_the_other_archive_by_one_line(founder: Any, tmp_path: 
         assert again.code == 0, again.err
 
 
+def test_a_charter_may_lead_to_members_by_itself(tmp_path: Path) -> None:
+    port = free_base(2)
+    made = called(
+        *(
+            "network",
+            "create",
+            "ours",
+            "--home",
+            tmp_path / "one",
+            "--private",
+            "--no-run",
+            "--preset",
+            "test",
+        ),
+        *(
+            "--contact",
+            "mailto:me@example.org",
+            "--listen",
+            f"127.0.0.1:{port}",
+            "--dns",
+            f"127.0.0.1:{port}",
+        ),
+    )
+    assert made.code == 0, made.err
+    charter = tmp_path / "one" / "network.toml"
+    init = ("init", "--home", tmp_path / "two", "--network", charter, "--preset", "test")
+    assert called(*init, "--contact", "mailto:you@example.org").code == 0
+    with running(tmp_path / "one"), running(tmp_path / "two") as second:
+        wait_until(
+            lambda: ask(second.http, "/api/v1/status")["ring"]["members"] == 2,
+            lambda: ask(second.http, "/api/v1/status")["ring"],
+        )
+    wrong = called("network", "create", "theirs", "--home", tmp_path / "no", "--dns", "http://x/", "--no-run")
+    assert (wrong.code, "contacts must be" in wrong.err) == (2, True), wrong.err
+
+
 def page_at(portal: str) -> bytes:
     try:
         with urllib.request.urlopen(f"{portal}/web/2026id_/{URL}", timeout=30) as answer:
