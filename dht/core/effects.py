@@ -75,9 +75,10 @@ class LookupDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeatOver:
-    """Our seat has lasted its days: the next one is from another host, so join there."""
+    """Our seat has lasted its days: the next one is from another host, so join there.  None: the others have
+    forgotten it, so sit by our address."""
 
-    birth: Birth
+    birth: Birth | None
 
 
 Effect = (

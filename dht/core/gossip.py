@@ -99,6 +99,7 @@ class Gossip:
         self._host.at(now + self._host.random.uniform(0, self._digest_period()), self._compare)
         self._host.at(now + self._host.jittered(self._host.rules.graveyard_s), self._visit_grave)
         self._host.at(now + LOOK_AFTER_SEATS_S, self._look_after_seats)
+        self.seats.start(now)
 
     @property
     def level(self) -> int:

@@ -16,7 +16,7 @@ from dht.core.arcs import Arc
 from dht.core.crowds import crowding, left_in
 from dht.core.ids import CIRCLE, Key, PeerKey, number_of
 from dht.core.placement import NOBODY, Ahead, Rule
-from dht.core.places import Standing, standing_at
+from dht.core.places import Standing, born_elsewhere, standing_at
 from dht.core.records import Contact
 
 NO_AREA_FULL = 1 << 30
@@ -64,7 +64,7 @@ class Line:
             for contact in contacts:
                 if contact.peer not in self.standings:
                     standing = standing_at(contact.peer, contact.address.host, rule.places)
-                    self.standings[contact.peer] = standing
+                    self.standings[contact.peer] = born_elsewhere(standing, contact, rule.places)
         known = self.standings
         by_place: dict[bytes, int] = {}
         areas: dict[bytes, bytes] = {}

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from dht.core.ids import IPV4_BYTES, PeerKey, birth_host
-from dht.core.records import SECONDS_PER_DAY, TRAIL_MAX, PeerRecord, Stay
+from dht.core.records import SECONDS_PER_DAY, TRAIL_MAX, Contact, PeerRecord, Stay
 
 FORGOTTEN_DAYS: Final = 30
 """A member that was away for so long begins anew: its record says so itself."""
@@ -111,12 +111,17 @@ def standing_of(record: PeerRecord, rules: PlaceRules, day: int) -> Standing:
     standing = standing._replace(is_of_age=is_of_age(record, standing.place, rules, day))
     if record.seat is None:
         return standing
-    birth = standing_at(record.peer, record.seat.host, rules)
-    return (
-        standing
-        if birth.place == standing.place
-        else standing._replace(born=birth.place, born_area=birth.area)
-    )
+    return _born_at(standing, record.seat.host, rules)
+
+
+def born_elsewhere(standing: Standing, contact: Contact, rules: PlaceRules) -> Standing:
+    """The same for a member of which there is no record, by its contact."""
+    return _born_at(standing, contact.birth, rules) if contact.birth and rules.by == "prefix" else standing
+
+
+def _born_at(standing: Standing, host: bytes, rules: PlaceRules) -> Standing:
+    place, area = place_at(host, rules), area_at(host, rules)
+    return standing if place == standing.place else standing._replace(born=place, born_area=area)
 
 
 def is_of_age(record: PeerRecord, place: bytes, rules: PlaceRules, day: int) -> bool:

@@ -9,6 +9,9 @@ age in five places, drawn at random, are asked what they remember, and all but o
 
 Seats are asked about by the dozen, so that a newcomer learns a whole table in five datagrams for eighty members.  Where
 nobody can be asked, as in a ring of two, the record is believed.
+
+A member asks about its own seat too, now and then.  Tables that have forgotten it, after a week of which it was on the
+other side of a torn network, refuse its records, and nobody would tell it.
 """
 
 from collections import OrderedDict
@@ -17,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from dht.core.effects import SeatOver
 from dht.core.host import MachineHost
 from dht.core.ids import PeerKey
 from dht.core.membership import MemberTable
@@ -35,6 +39,8 @@ REFUSED_S: Final = 600.0
 WAITING_MAX: Final = 4_096
 REFUSED_MAX: Final = 4_096
 UNKNOWN, THIS, OTHER = 0, 1, 2  # what a witness remembers
+OWN_EVERY_S: Final = 6 * 3_600.0
+"""Records are renewed twice as rarely, and refused then."""
 
 Hear = Callable[[SignedRecord, float, bool], object]
 
@@ -51,7 +57,17 @@ class _Doubt:
 
 
 class SeatChecks:
-    __slots__ = ("_doubts", "_drop", "_hear", "_host", "_is_due", "_refused", "_table", "_unwell", "memory")
+    __slots__ = (
+        "_doubts",
+        "_drop",
+        "_hear",
+        "_host",
+        "_is_due",
+        "_refused",
+        "_table",
+        "_unwell",
+        "memory",
+    )
 
     def __init__(
         self,
@@ -70,6 +86,33 @@ class SeatChecks:
         self._doubts: OrderedDict[PeerKey, _Doubt] = OrderedDict()
         self._refused: OrderedDict[tuple[PeerKey, Birth], float] = OrderedDict()
         self._is_due = False
+
+    def start(self, now: float) -> None:
+        if self._host.rules.places.by == "prefix":
+            self._host.at(now + self._host.jittered(OWN_EVERY_S), self._ask_about_us)
+
+    def _ask_about_us(self, now: float) -> None:
+        self._host.at(now + self._host.jittered(OWN_EVERY_S), self._ask_about_us)
+        own = self._table.records.get(self._host.me.peer)
+        witnesses = self._witnesses(now)
+        if own is None or own.record.seat is None or len(witnesses) < WITNESSES:
+            return
+        words: list[int] = []
+        marks = (mark_of(own.peer, own.record.seat),)
+        for witness in witnesses:
+            request = AskSeats(id=self._host.new_id(), marks=marks)
+            self._host.ask(witness, request, partial(self._told_about_us, words), now, is_favour=True)
+
+    def _told_about_us(self, words: list[int], reply: Reply | None, _now: float) -> None:
+        """Four of five must have answered, and one at most remember us."""
+        is_word = isinstance(reply, SeatsKnown) and len(reply.words) == 1
+        words.append(reply.words[0] if isinstance(reply, SeatsKnown) and is_word else -1)
+        said = [word for word in words if word >= 0]
+        if len(words) < WITNESSES or len(said) < WITNESSES - DISSENTERS_MAX:
+            return
+        if said.count(THIS) <= DISSENTERS_MAX:
+            self._host.counts["own seat forgotten"] += 1
+            self._host.effects.append(SeatOver(birth=None))
 
     def refusal(self, record: PeerRecord, now: float) -> str | None:
         """Why this record is not worth a look at its signature."""

@@ -85,7 +85,7 @@ class SeatedMachine:
         self._virtual_nodes = record.virtual_nodes  # when it is a member
         self._on_order = on_order
         self._news: list[Effect] = []
-        self._next_birth: Birth | None = None
+        self._next_birth: SeatOver | None = None
 
     # --- events
 
@@ -119,7 +119,7 @@ class SeatedMachine:
             if effect.__class__ in _FOR_THE_SEAT and machine is self.machine:
                 assert isinstance(effect, (JoinFailed, PositionTaken, SeatOver))
                 if isinstance(effect, SeatOver):
-                    self._next_birth = effect.birth
+                    self._next_birth = effect
                 self.tell(effect, now)
         if self._news:
             effects = [*effects, *self._news]
@@ -168,6 +168,11 @@ class SeatedMachine:
                     pass  # for the shell alone
             self._on_order(order)
 
+    def _seat_in(self, slot: int, last: RingMachine) -> Birth | None:
+        if self._next_birth is not None:
+            return self._next_birth.birth
+        return last.own_record.seat if slot == 0 else None
+
     def _start(self, seat: Seat) -> None:
         """From the incarnation of the last machine on: the others take the newer of two records.
 
@@ -182,7 +187,7 @@ class SeatedMachine:
             virtual_nodes=1 if seat.is_leaf else self._virtual_nodes,  # a leaf has none: weigh little
             flags=(LEAF if seat.is_leaf else 0) | (CLOSED if seat.relays else 0),
             relays=seat.relays,
-            seat=self._next_birth or (last.own_record.seat if seat.slot == 0 else None),
+            seat=self._seat_in(seat.slot, last),
             trail=moved(last.own_record, seat.address.host, rules),
         )
         self._next_birth = None

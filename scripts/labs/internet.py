@@ -229,6 +229,19 @@ class Internet:
         one.addresses = tuple(new if address == old else address for address in one.addresses)
         return new
 
+    def tunnel(self, one: Host) -> str:
+        """What it sends leaves by another address from now on, as over a VPN; the old one still leads to it. Gives the
+        new one."""
+        self._customers += 1
+        (old,) = (address for address in one.addresses if ":" not in address)
+        new = _address_v4(self._customers)
+        line = next(row.split()[2] for row in do("ip route show").splitlines() if row.startswith(f"{old} "))
+        do(f"ip route add {new}/32 dev {line}")
+        one.do(f"ip addr add {new}/32 dev {one.interface}")
+        one.do(f"ip route replace default via {_GATEWAY_V4} dev {one.interface} onlink src {new}")
+        one.addresses = (*one.addresses, new)
+        return new
+
     def _lead(
         self, name: str, interface: str, number: int, *, v4: bool, v6: bool, mtu: int
     ) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from scripts.labs.addresses import addresses
 from scripts.labs.closed import closed
 from scripts.labs.families import families
 from scripts.labs.helpers import ONCE, helpers
@@ -31,6 +32,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "half": Scenario(play=half, limit_s=2_400, settings=SETTINGS),
         "slow": Scenario(play=slow, limit_s=2_400, settings=SETTINGS),
         "families": Scenario(play=families, limit_s=1_500, settings=SETTINGS),
+        "addresses": Scenario(play=addresses, limit_s=1_500, settings=SETTINGS),
         "closed": Scenario(play=closed, limit_s=1_200, settings=SETTINGS),
     }
 )

@@ -421,6 +421,17 @@ def test_a_seat_from_elsewhere_counts_in_both_its_places() -> None:
     assert moved.places_of(map(peer, range(4))) == 3
 
 
+def test_a_member_without_a_record_counts_where_its_contact_says_that_its_seat_is_from() -> None:
+    rule = Rule(3, PlaceRules(area_v4=24))
+    hosts = [bytes((10, 0, number, 1)) for number in (0, 1, 2, 3)]
+    members = [member(number, number, host) for number, host in enumerate(hosts)]
+    moved = Contact(
+        peer=peer(1), address=members[1].address, slot=0, index=0, position=KEYS[1], birth=hosts[0]
+    )
+    table = Table([members[0], moved, *members[2:]], rule)
+    assert [one.peer for one in table.of(KEYS[0])] == [peer(0), peer(2), peer(3)]
+
+
 def test_forty_seats_of_one_network_are_two_of_the_holders_wherever_they_moved() -> None:
     """By the place where they are alone they would be all six."""
     places = PlaceRules()

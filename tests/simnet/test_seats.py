@@ -91,6 +91,23 @@ def test_a_seat_that_has_lasted_its_days_is_followed_by_one_at_the_present_addre
     assert all(other.memory.of(one.peer) == following for other in ring.known.values())
 
 
+def test_a_member_whose_seat_is_forgotten_by_all_sits_by_its_address_and_begins_its_age_anew() -> None:
+    ring = Movers(1, peers=12, rules=RULES, since_days=30)
+    ring.pass_time(120.0)
+    one, began = ring.known[min(ring.known)], RULES.places.day_of(ring.now)
+    ring.move(one)
+    ring.pass_time(600.0)
+    for other in ring.known.values():
+        if other is not one:
+            other.memory.forget(one.peer)
+    ring.pass_time(8 * 3_600.0)
+    record = one.machine.own_record
+    assert (record.seat, one.machine.nodes[0].contact.birth) == (None, b"")
+    assert began <= record.since <= began + 1
+    assert ring.agreement() == 1.0
+    assert _positions(ring, one.peer) == {node.contact.position for node in one.machine.nodes}
+
+
 def _positions(ring: Movers, peer: PeerKey) -> set[bytes]:
     return {
         contact.position
