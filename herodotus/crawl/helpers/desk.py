@@ -134,7 +134,7 @@ class WorkDesk:
 
     def __init__(self, parts: DeskParts) -> None:
         self._parts = parts
-        self._book = HelperBook(parts.chance, _kept(parts.file))
+        self._book = _kept_book(parts)
         self._waiting: list[_Waiting] = []
         self._batches: dict[PeerKey, dict[bytes, dict[int, _Piece]]] = {}
         """What is out, by helper and batch."""
@@ -428,10 +428,11 @@ class HelpedFetcher:
         return AnotherTimeError(request.url, reason)
 
 
-def _kept(file: Path) -> HelpersFile | None:
-    """A damaged one is forgotten: helpers then begin as new ones, and are looked at more."""
+def _kept_book(parts: DeskParts) -> HelperBook:
+    """What a damaged file said is forgotten: helpers then begin as new ones, and are looked at more."""
     try:
-        return read_state_file(file, HelpersFile, newest=FORMAT, bytes_max=FILE_BYTES_MAX)
-    except (FileSyntaxError, StorageFailure) as error:
+        kept = read_state_file(parts.file, HelpersFile, newest=FORMAT, bytes_max=FILE_BYTES_MAX)
+        return HelperBook(parts.chance, kept)
+    except (FileSyntaxError, StorageFailure, ValueError) as error:  # ValueError: a key that is none
         logger.warning("what was known of helpers is forgotten error=%s", error)
-        return None
+        return HelperBook(parts.chance)

@@ -195,6 +195,18 @@ def test_what_is_known_of_helpers_outlives_the_peer() -> None:
     assert again.keep() == kept
 
 
+def test_the_bytes_of_the_file() -> None:
+    book = book_of(day=20_000, fetched=2)
+    book.give(HELPER, NOW)
+    book.brought(HELPER, NOW + 5)
+    book.judge(HELPER, Verdict.OTHER, NOW + 5)
+    assert msgspec.json.encode(book.keep()) == (
+        b'{"format":1,"day":20000,"fetched":2,"yesterday":0,"helpers":{"' + HELPER.hex().encode() + b'":{'
+        b'"first_s":1700000000,"last_s":1700000005,"results":1,"watched":200,"differences":1,"barred_until_s":0,'
+        b'"lost":0,"rests_until_s":0,"today":1,"least_s":1700000000,"least_left":7}}}'
+    )
+
+
 def test_helpers_without_trust_are_remembered_when_keys_are_made_up() -> None:
     book = book_of()
     for _ in range(3):

@@ -155,6 +155,14 @@ async def test_three_lies_end_the_trust_and_a_restart_does_not_bring_it_back(
         await again.take(HELPER, encode_take(want=1, wait_ms=0))
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"rubbish", b'{"format":9}', b'{"format":1,"helpers":{"xyz":{"first_s":1}}}']
+)
+async def test_a_damaged_file_is_forgotten(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "helpers.json").write_bytes(content)
+    assert desk_at(tmp_path).status().barred == {}
+
+
 async def test_a_page_that_changes_each_time_accuses_nobody_and_our_own_look_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
