@@ -221,6 +221,9 @@ class Peer:
         )
         self._portal = world.serve(http, self._handlers, Front(lambda: shelf.stamp, world.unix_s))
 
+    def _is_relayed(self, peer: bytes) -> bool:
+        return self._call_port.is_relayed(peer)
+
     async def _knock(self, member: Member) -> None:
         await self._call_port.knock(member)
 
@@ -263,6 +266,7 @@ class Peer:
             holdings=lambda: self._archive.holdings,
             calls=lambda: self._call_port.calls,
             sign=self._sign,
+            is_relayed=self._is_relayed,
             now=self._world.elapsed_s,
             random=self._world.chance,
             workers=self._world,

@@ -161,7 +161,7 @@ class Copies:
         self._planned_full: frozenset[PeerKey] = frozenset()
         self.parts.on_failed = self._failed
         self._failures = failures
-        self._answers = CopyServices(self.parts, on_come=self._puller.poke)
+        self._answers = CopyServices(self.parts, on_come=self._puller.poke, push=self._pusher.add_missing)
         self._survey = ShareSurvey()
         self._letting_go = LettingGo(
             parts, settings, stored=lambda: self._arrivals.stored, on_doubt=self._compare_again

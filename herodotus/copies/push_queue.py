@@ -14,7 +14,7 @@ not fit are not listed; their holders are compared with instead.
 import logging
 import os
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -169,6 +169,8 @@ PUT_DEADLINE_S = 120.0
 COMING_S = 20.0
 """Until a peer is asked again whether it got what another was sending it."""
 COMING_TRIES = 30
+HAND_ON_TRIES = 2
+"""The first time the other holders may not have it yet."""
 PUT_BYTES = 1 << 20
 """Sent at once, where captures are small: some 300 pages."""
 """An index key has the first 12 bytes of a position, which tell any two of them apart."""
@@ -186,6 +188,8 @@ class Pusher:
         self._settled: dict[bytes, anyio.Event] = {}
         self._coming: dict[PeerKey, dict[bytes, None]] = {}
         """What the peer gets from another; it is asked again whether it came."""
+        self._handed_on: dict[PeerKey, Counter[bytes]] = {}
+        """How often others were asked to send it to the peer."""
         self._busy: set[PeerKey] = set()
         self._lines = anyio.Semaphore(PEERS_AT_ONCE)
         self._changed = anyio.Event()
@@ -308,6 +312,7 @@ class Pusher:
             if not self._queues.get(peer):
                 self._queues.pop(peer, None)
                 self._coming.pop(peer, None)
+                self._handed_on.pop(peer, None)
             self._changed.set()
 
     async def _is_time(self, ask_at: float, queue: "deque[bytes]") -> bool:
@@ -353,6 +358,13 @@ class Pusher:
         if contact is None:
             raise PeerUnreachableError
         keys = list(dict.fromkeys(left))
+        if self._parts.is_relayed(peer):
+            asked = self._handed_on.get(peer, Counter())
+            await self._hand_on(peer, [key for key in keys if asked[key] < HAND_ON_TRIES])
+            keys = [key for key in keys if key not in self._coming.get(peer, ())]
+        if not keys:
+            left.clear()
+            return
         answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_list(keys))
         lacking: list[bytes] = []
         for key, outcome in zip(keys, wire.decode_outcomes(answer, len(keys)), strict=True):
@@ -366,6 +378,33 @@ class Pusher:
         left.extend(lacking)
         while left:
             await self._put_batch(peer, contact, left)
+
+    async def _hand_on(self, peer: PeerKey, keys: Sequence[bytes]) -> None:
+        """Has other holders send it what they have, before it is offered from here: what we offered it would wait for.
+
+        Then it is asked whether it came, and gets the rest from us.
+        """
+        if not keys:
+            return
+        coming, left = self._coming.setdefault(peer, {}), set(keys)
+        coming.update(dict.fromkeys(keys))
+        times = self._handed_on.setdefault(peer, Counter())
+        times.update(keys)
+        for other in sorted({other for key in keys for other in self._holders(key)} - {peer}):
+            contact = self._parts.contact(other)
+            asked = sorted(key for key in left if other in self._parts.view.holders(key))
+            if not asked or contact is None or self._parts.is_relayed(other):
+                continue
+            body = wire.encode_hand_on(peer, asked)
+            try:
+                answer = await self._parts.calls().call(contact, wire.HAND_ON, body)
+                found = wire.decode_outcomes(answer, len(asked))
+            except (CallError, MalformedError):
+                continue
+            for key, outcome in zip(asked, found, strict=True):
+                if outcome == wire.COMING:
+                    left.discard(key)
+                    times[key] = HAND_ON_TRIES
 
     async def _put_batch(self, peer: PeerKey, contact: Contact, left: "deque[bytes]") -> None:
         """Some of what is left, in one call; also when nothing of it could be read it is left no more."""

@@ -1,6 +1,6 @@
 """What does this peer tell others about its copies, and what does it take from them? The handlers of `copies/1/…`."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import partial
 
@@ -37,9 +37,16 @@ _CELLS_FIRST, _CELLS_SHARE = 16, 8
 
 
 class CopyServices:
-    def __init__(self, parts: Parts, *, on_come: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        on_come: Callable[[], None],
+        push: Callable[[PeerKey, Sequence[bytes]], None] = lambda peer, keys: None,
+    ) -> None:
+        """`push` sends captures to a peer that may lack them."""
         self._parts = parts
-        self._on_come = on_come
+        self._on_come, self._push = on_come, push
         self._celled: set[PeerKey] = set()
         self._full_proofs = FullProofService(parts)
         self._sampled = SampledProofService(parts)
@@ -53,6 +60,7 @@ class CopyServices:
                 wire.LACKS: _guarded(self._lacks),
                 wire.PUT: _guarded(self._put),
                 wire.COME: _guarded(self._come),
+                wire.HAND_ON: _guarded(self._hand_on),
                 wire.POLL: _guarded(self._poll),
                 wire.HAS: _guarded(self._has),
                 wire.PROVE: _guarded(self._full_proofs.prove),
@@ -174,6 +182,20 @@ class CopyServices:
         self._parts.wanted.add(await self._parts.opened().lacking(ours), sender)
         self._on_come()
         return b""
+
+    async def _hand_on(self, sender: PeerKey, body: bytes) -> bytes:
+        """Nothing but a relay's line leads from the sender to that peer. We send it what it should hold and we have."""
+        self._check_member(sender)
+        to, keys = wire.decode_hand_on(body)
+        parts = self._parts
+        if parts.contact(to) is None or parts.is_relayed(to) or to == parts.view.me:
+            raise RefusedError("no-way")
+        lacking = set(await parts.opened().lacking([member_of(CAPTURE + key) for key in keys]))
+        taken = {
+            key for key in keys if member_of(CAPTURE + key) not in lacking and to in parts.view.holders(key)
+        }
+        self._push(to, sorted(taken))
+        return bytes(wire.COMING if key in taken else wire.NOT_MINE for key in keys)
 
     async def _take(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
         """Each member's parcels, or word that there are none."""

@@ -358,6 +358,8 @@ class Parts:
     """Held while a capture is read to be sent: nobody knows before how large it is inside."""
     states: HolderStates = field(default_factory=HolderStates)
     full: FullHolders = field(default_factory=FullHolders)
+    is_relayed: Callable[[PeerKey], bool] = lambda peer: False
+    """Does nothing but a relay's line lead there from here? Then it is no way for copies."""
     on_failed: Callable[[], None] = lambda: None
     """A holder failed its proofs, or counts again."""
     standings: Callable[[], Standings] = EachItsOwn

@@ -42,8 +42,10 @@ LACKS, PUT, COME, TAKE, POLL = (
     "copies/2/poll",
 )
 HAS = "copies/1/has"
+HAND_ON = "copies/1/hand-on"
 PROVE, SAMPLE, REVEAL = "copies/1/prove", "copies/1/sample", "copies/1/reveal"
 NONCE_BYTES = 16
+PEER_BYTES = 32
 PROVED_MAX = 1_024
 """Captures in one full proof: of 100 kB each, a processor reads and hashes them in a second or two."""
 PROMISE_S_MAX = 86_400
@@ -206,6 +208,17 @@ def decode_members(data: bytes, count_max: int = ASKED_MAX) -> list[bytes]:
 
 def decode_keys(data: bytes) -> list[bytes]:
     return _pieces(data, CAPTURE_KEY_BYTES, ASKED_MAX)
+
+
+def encode_hand_on(to: bytes, keys: Sequence[bytes]) -> bytes:
+    return to + encode_list(keys)
+
+
+def decode_hand_on(data: bytes) -> tuple[bytes, list[bytes]]:
+    """For whom, and which captures."""
+    if len(data) < PEER_BYTES:
+        raise MalformedError("no peer is named")
+    return data[:PEER_BYTES], decode_keys(data[PEER_BYTES:])
 
 
 def decode_outcomes(data: bytes, count: int) -> bytes:

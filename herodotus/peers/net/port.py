@@ -165,6 +165,10 @@ class CallPort:
             finally:
                 tasks.cancel_scope.cancel()
 
+    def is_relayed(self, peer: bytes) -> bool:
+        """Does nothing but a relay's line lead there, as calls have shown?"""
+        return self._streams.ways.is_relayed(peer)
+
     async def knock(self, member: Member) -> None:
         """Does a connection to it come about? Raises OSError."""
         at = member.address

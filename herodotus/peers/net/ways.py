@@ -85,6 +85,10 @@ class Ways:
         """Between two closed peers there is one direct connection at a time: it takes both their ports."""
         return self.is_closed(peer) and self._parts.own_port()[1] is not Mapping.OPEN
 
+    def is_relayed(self, peer: bytes) -> bool:
+        """Nothing but a relay's line has worked lately."""
+        return self.is_closed(peer) and bool(self._only_joined.of(peer))
+
     async def line_to(self, peer: bytes, address: Address) -> OpenLine:
         """Raises OSError, CallError, LineBrokenError and WrongProtocolError."""
         arrangements = self._parts.arrangements

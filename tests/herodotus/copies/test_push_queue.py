@@ -6,6 +6,7 @@ import pytest
 from dht.core.ids import Key
 from dht.core.places import PlaceRules
 from herodotus.copies import push_queue, wire
+from herodotus.peers.calls import RefusedError
 from tests.herodotus.copies.world import Net, Peer, deposit, in_world, ring_of
 
 
@@ -133,5 +134,70 @@ def test_a_peer_that_comes_back_without_its_disk_counts_for_nothing_that_it_had(
         await net.start(unlucky)
         await anyio.sleep(1.5)  # the ring is looked at, and nothing was compared or sent yet
         assert ledger.is_held(unlucky.me, key) <= (key in unlucky.ids())
+
+    in_world(play)
+
+
+def puts_to(peer: Peer) -> list[bytes]:
+    found: list[bytes] = []
+
+    def tamper(service: str, answer: bytes) -> bytes:
+        if service == wire.PUT:
+            found.append(answer)
+        return answer
+
+    peer.tamper = tamper
+    return found
+
+
+def test_what_only_a_relay_s_line_would_carry_is_handed_on_by_another_holder() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None, None)
+        sender, closed, other = net.peers
+        puts = puts_to(closed)
+        sender.copies.parts.is_relayed = lambda peer: peer == closed.me
+        key = await deposit(sender, "http://example.org/")
+        await anyio.sleep(push_queue.COMING_S + 10)
+        assert key in other.ids()
+        assert key in closed.ids()
+        assert len(puts) == 1, "of the other holder, before it was asked whether it came"
+        await anyio.sleep(push_queue.COMING_S)
+        assert not sender.copies._pusher.is_pending(closed.me)
+
+    in_world(play)
+
+
+def test_what_nobody_can_hand_on_goes_by_the_relay_after_all() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None, None)
+        sender, closed, other = net.peers
+        for peer in (sender, other):
+            peer.copies.parts.is_relayed = lambda peer: peer == closed.me
+        key = await deposit(sender, "http://example.org/")
+        await anyio.sleep(push_queue.COMING_S + 10)
+        assert key not in closed.ids()
+        await anyio.sleep(push_queue.COMING_S)
+        assert key in closed.ids()
+
+    in_world(play)
+
+
+def test_only_what_the_third_should_hold_and_we_have_is_handed_on() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None, None)
+        sender, holder, asked = net.peers
+        key = await deposit(sender, "http://example.org/")
+        await anyio.sleep(5)
+        calls = sender.copies.parts.calls()
+        contact = sender.copies.parts.contact(asked.me)
+        assert contact is not None
+        body = wire.encode_hand_on(holder.me, [key, bytes(19)])
+        assert await calls.call(contact, wire.HAND_ON, body) == bytes([wire.COMING, wire.NOT_MINE])
+        for to in (asked.me, bytes(32)):
+            with pytest.raises(RefusedError, match="no-way"):
+                await calls.call(contact, wire.HAND_ON, wire.encode_hand_on(to, [key]))
+        for junk in (b"", bytes(31), bytes(33)):
+            with pytest.raises(RefusedError):
+                await calls.call(contact, wire.HAND_ON, junk)
 
     in_world(play)
