@@ -19,7 +19,7 @@ from dht.finding import Finders
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.home import clock
-from herodotus.peers.finders import finders_of, outgoing_hosts, router_gateways
+from herodotus.peers.finders import finders_of, outgoing_hosts, pinhole_gateways, router_gateways
 from herodotus.peers.membership import FinderParts
 from herodotus.peers.net.certificate import caller_context
 from herodotus.peers.net.line import LineBrokenError, WrongProtocolError
@@ -85,6 +85,9 @@ class Machine(ThreadWorkers, LocalStorage):
 
     def gateways(self) -> Sequence[tuple[str, PortGateway]]:
         return router_gateways()
+
+    def pinholes(self, host: str) -> Sequence[tuple[str, PortGateway]]:
+        return pinhole_gateways(host)
 
     # -- the web, readers
 

@@ -236,6 +236,10 @@ class SimulatedMachine:
     def gateways(self) -> Sequence[tuple[str, PortGateway]]:
         return ()
 
+    def pinholes(self, host: str) -> Sequence[tuple[str, PortGateway]]:
+        del host
+        return ()
+
     async def watch_supplies(self, tell: Callable[[Supplies], None]) -> None:
         """Machines here have neither batteries nor bills."""
         del tell

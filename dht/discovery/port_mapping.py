@@ -42,6 +42,7 @@ RETRY_AFTER_S = 900.0
 AGAIN_S = 15.0
 """Less than lies between the two failed tests that end a membership."""
 ROUTES = Path("/proc/net/route")
+ROUTES_V6 = Path("/proc/net/ipv6_route")
 _CARRIER_NAT = ipaddress.ip_network("100.64.0.0/10")
 T = TypeVar("T")
 
@@ -84,6 +85,19 @@ def default_gateway() -> str | None:
     return None
 
 
+def default_gateway_v6() -> str | None:
+    """The same for IPv6, with its interface: a router's address is good on one link alone."""
+    try:
+        rows = [line.split() for line in ROUTES_V6.read_text(encoding="ascii").splitlines()]
+    except OSError:
+        return None
+    for to, bits, _, _, via, _, _, _, flags, interface in (row for row in rows if len(row) == 10):
+        if int(to, 16) == 0 == int(bits, 16) and int(flags, 16) & 2:
+            router = ipaddress.IPv6Address(bytes.fromhex(via))
+            return f"{router}%{interface}" if router.is_link_local else str(router)
+    return None
+
+
 class _Wanted(NamedTuple):
     internal_port: int
     external_port: int
@@ -95,8 +109,18 @@ class DatagramGateway:
     """PCP first, NAT-PMP where the router says that it speaks only that, or is silent."""
 
     def __init__(
-        self, host: str, port: int = GATEWAY_PORT, *, first_wait_s: float = 0.25, tries: int = 4
+        self,
+        host: str,
+        port: int = GATEWAY_PORT,
+        *,
+        inside: str = "",
+        first_wait_s: float = 0.25,
+        tries: int = 4,
     ) -> None:
+        """`inside` is which of our addresses to open; empty: the one that leads to the router. Of IPv6 it must be said:
+        to a router on its link a peer speaks from another one.
+        """
+        self._inside = inside
         self._address = (host, port)
         # RFC 6886 3.1 doubles from 250 ms through nine tries, a minute in all: four tell a router from none.
         self._first_wait_s, self._tries = first_wait_s, tries
@@ -110,7 +134,12 @@ class DatagramGateway:
         self._internal_port = internal_port
         wanted = _Wanted(internal_port, external_port, lifetime_s, transport)
         with self._socket() as sock:
-            sock.connect(self._address)
+            try:
+                if self._inside:
+                    sock.bind((self._inside, 0))
+                sock.connect(self._address)
+            except OSError as error:  # the address is gone, or the way to the router
+                return GatewayRefused(code=-1, reason=f"no way to the router: {error.strerror}")
             result = await self._map_by_pcp(sock, wanted)
             if isinstance(result, Mapped) or (result is not None and result.code != 1):
                 self.protocol = "PCP"

@@ -10,7 +10,7 @@ from dht.core.ids import IPV4_BYTES
 from dht.discovery.kademlia_rendezvous import KademliaRendezvous, KademliaSettings
 from dht.discovery.lan import LanDiscovery, LanSettings, ZeroconfLan
 from dht.discovery.overlay_protocol import REQUESTS_PER_S
-from dht.discovery.port_mapping import DatagramGateway, PortGateway, default_gateway
+from dht.discovery.port_mapping import DatagramGateway, PortGateway, default_gateway, default_gateway_v6
 from dht.discovery.rendezvous import Rendezvous
 from dht.discovery.upnp import UpnpGateway
 from dht.endpoint import socket_address
@@ -75,6 +75,12 @@ def router_gateways() -> Sequence[tuple[str, PortGateway]]:
     gateway = default_gateway()
     gateways: list[tuple[str, PortGateway]] = [("PCP", DatagramGateway(gateway))] if gateway else []
     return [*gateways, ("UPnP", UpnpGateway())]
+
+
+def pinhole_gateways(host: str) -> Sequence[tuple[str, PortGateway]]:
+    """A firewall has no port to give, but may be asked to let in what comes for an address (RFC 6887, 11.2)."""
+    gateway = default_gateway_v6()
+    return [("PCP", DatagramGateway(gateway, inside=host))] if gateway else []
 
 
 def outgoing_hosts() -> Sequence[str]:

@@ -114,6 +114,10 @@ class RingWorld(Clocks, Protocol):
         """Routers that may be asked to let other peers in, by how they are asked."""
         ...
 
+    def pinholes(self, host: str) -> Sequence[tuple[str, PortGateway]]:
+        """The same, for an address of ours that needs no mapping and may be behind a firewall: of IPv6."""
+        ...
+
     @property
     def dial_back(self) -> DialBack: ...
 
@@ -220,6 +224,8 @@ class RingMembership:
                 with anyio.move_on_after(JOIN_PATIENCE_S):
                     await asked.wait()
                 if self._parts.settings.discovery.port_mapping:
+                    for line in settings.others:
+                        tasks.start_soon(self._open_pinhole, line)
                     tasks.start_soon(self._map_port, listen.port)
                 if is_guessed:
                     tasks.start_soon(self._watch_address, listen)
@@ -301,7 +307,9 @@ class RingMembership:
         write_twice(self._parts.home.record, encode_record(signed), mode=0o644)
 
     async def _map_port(self, port: int) -> None:
-        mapper = self._mapper = PortMapper(list(self._parts.world.gateways()), port)
+        own, world = self.node.me.address.host, self._parts.world
+        gateways = world.gateways() if len(own) == IPV4_BYTES else world.pinholes(str(ip_address(own)))
+        mapper = self._mapper = PortMapper(list(gateways), port)
 
         async def note(outcome: MappingOutcome) -> None:
             before = self._mapping.state if self._mapping else MappingState.FAILED
@@ -317,6 +325,14 @@ class RingMembership:
         finally:
             with anyio.move_on_after(2, shield=True):
                 await mapper.release()
+
+    async def _open_pinhole(self, line: Line) -> None:
+        mapper = PortMapper(list(self._parts.world.pinholes(str(ip_address(line.host)))), line.udp)
+
+        async def note(outcome: MappingOutcome) -> None:
+            logger.info("pinhole state=%s %s", outcome.state.value, outcome.explanation)
+
+        await mapper.run(note)
 
     def _ask_router_again(self) -> None:
         if self._mapper is not None:

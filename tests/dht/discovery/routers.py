@@ -17,6 +17,7 @@ import anyio
 class DatagramRouter:
     """Answers what comes to its socket while `run` runs; `mappings` is what it holds."""
 
+    host: str = "127.0.0.1"
     external_ip: str = "8.8.4.4"
     speaks_pcp: bool = True
     result_code: int = 0
@@ -29,12 +30,15 @@ class DatagramRouter:
     taken: frozenset[tuple[str, int]] = frozenset()
     """Outside ports of others: it gives the next one."""
     requests: int = 0
+    client: ipaddress.IPv6Address | None = None
+    """Who asked last, as its request says; an IPv4 address as it is mapped."""
     listening: socket.socket = field(init=False)
 
     def __post_init__(self) -> None:
-        self.listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        self.listening = socket.socket(family, socket.SOCK_DGRAM)
         self.listening.setblocking(False)
-        self.listening.bind(("127.0.0.1", 0))
+        self.listening.bind((self.host, 0))
 
     @property
     def port(self) -> int:
@@ -51,7 +55,8 @@ class DatagramRouter:
                 self.listening.sendto(self.answer(data), sender)
 
     def answer(self, data: bytes) -> bytes:
-        packed = ipaddress.IPv4Address(self.external_ip).packed
+        outside = ipaddress.ip_address(self.external_ip)
+        packed = outside.packed
         if data[0] == 2 and not self.speaks_pcp:
             return struct.pack("!BBHI", 0, 128, 1, 77)
         if data[0] == 2:
@@ -60,8 +65,9 @@ class DatagramRouter:
             transport = {6: "TCP", 17: "UDP"}[data[36]]
             external, granted, code = self.hold(transport, internal, external, lifetime)
             head = struct.pack("!BBBBII12x", 2, 129, 0, code, granted, 77)
-            outside = b"\0" * 10 + b"\xff\xff" + packed
-            return head + data[24:40] + struct.pack("!HH", internal, external) + outside
+            self.client = ipaddress.IPv6Address(data[8:24])
+            mapped = packed if outside.version == 6 else b"\0" * 10 + b"\xff\xff" + packed
+            return head + data[24:40] + struct.pack("!HH", internal, external) + mapped
         if data[1] == 0:
             return struct.pack("!BBHI", 0, 128, self.result_code, 77) + packed
         internal, external, lifetime = struct.unpack_from("!HHI", data, 4)

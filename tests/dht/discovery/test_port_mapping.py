@@ -1,5 +1,6 @@
 """Routers are asked, judged and given their ports back; they are real servers on loopback."""
 
+import ipaddress
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -270,3 +271,40 @@ def test_a_router_is_asked_again_when_strangers_do_not_get_through_but_not_for_e
 
     clock = trio.testing.MockClock(autojump_threshold=0)
     assert anyio.run(scenario, backend="trio", backend_options={"clock": clock}) == [0, 25, 56]
+
+
+@anyio_test
+async def test_a_pinhole_is_asked_for_from_the_address_that_it_is_for() -> None:
+    router = DatagramRouter(host="::1", external_ip="2001:db8::7")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(router.run)
+        gateway = DatagramGateway("::1", router.port, inside="::1")
+        outcome = await PortMapper([("PCP", gateway)], 4000).map_once()
+        assert (outcome.external_port, outcome.external_ip) == (4000, "2001:db8::7")
+        assert router.mappings == {("UDP", 4000): 4000, ("TCP", 4000): 4000}
+        assert router.client == ipaddress.ip_address("::1")
+        nobody = DatagramGateway("::1", router.port, inside="2001:db8::99")
+        assert isinstance(await nobody.map(4000, 4000, 60), GatewayRefused)
+        tasks.cancel_scope.cancel()
+    router.listening.close()
+
+
+@pytest.mark.parametrize(
+    ("via", "flags", "expected"),
+    [
+        ("fe800000000000000000000000000001", "00000003", "fe80::1%eth0"),
+        ("20010db8000000000000000000000001", "00000003", "2001:db8::1"),
+        ("00" * 16, "00000001", None),  # the network itself, without a router
+    ],
+)
+def test_the_router_of_ipv6_is_named_with_its_interface(
+    via: str, flags: str, expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "ipv6_route"
+    near = f"20010db8{'0' * 24} 40 {'0' * 32} 00 {'0' * 32} 00000100 00000001 00000000 00000001 eth0"
+    default = f"{'0' * 32} 00 {'0' * 32} 00 {via} 00000400 00000003 00000000 {flags} eth0"
+    table.write_text(f"{near}\n{default}\n", encoding="ascii")
+    monkeypatch.setattr(port_mapping, "ROUTES_V6", table)
+    assert port_mapping.default_gateway_v6() == expected
+    monkeypatch.setattr(port_mapping, "ROUTES_V6", tmp_path / "none")
+    assert port_mapping.default_gateway_v6() is None
