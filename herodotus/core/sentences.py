@@ -24,8 +24,6 @@ from herodotus.core.status import (
 CIRCLE: Final = 1 << 160
 ALONE_AFTER_S: Final = 30
 """A peer with contacts that answer is in the ring by then."""
-SILENT_AFTER_S: Final = 60
-"""The ring's neighbours ask each other every ten seconds: nobody who is there is silent for so long."""
 _JOIN: Final = (
     "Use `herodotus join INVITATION` or `--join`; or let others join this peer: `herodotus invite`."
 )
@@ -60,7 +58,7 @@ def _standing(status: PeerStatus) -> str:
         if uptime_s < ALONE_AFTER_S:
             return "Looking for other peers."
         return f"Alone: no peer answered since {_clock(status, silent_s)}. {_JOIN}"
-    if silent_s >= SILENT_AFTER_S:
+    if silent_s >= ring.silent_after_s:
         others = counted(ring.members - 1, "other member")
         return (
             f"Cut off: none of {others} answered since {_clock(status, silent_s)}. Check this machine's line and"

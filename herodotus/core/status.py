@@ -91,6 +91,8 @@ class RingStatus:
     invitation: str = ""  # the line for `herodotus join`; empty while nobody could be reached by it
     heard_s: int | None = None
     """Since a peer of this network last answered or asked by datagram; None before the first."""
+    silent_after_s: int = 60
+    """Who has heard nobody for so long is cut off: neighbours ask each other more often, as ring.stabilize_s says."""
     uncallable: tuple[UncallableStatus, ...] = ()
     """None while `ideal`, which says that calls get through to the neighbours, too."""
 

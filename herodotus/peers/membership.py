@@ -60,6 +60,8 @@ from herodotus.peers.seat_book import SeatBook
 logger = logging.getLogger(__name__)
 
 _UNIQUE_LOCAL = ip_network("fc00::/7")
+SILENT_S, SILENT_ROUNDS = 60, 3
+"""A peer in a ring is asked, or answered, in each of its rounds of asking neighbours; one answer may be lost."""
 HEADERS_V4, HEADERS_V6 = 28, 48
 """Of IP and UDP, by the family of the first address; most datagrams of a peer are of it."""
 DOORS_MAX = 3
@@ -391,6 +393,8 @@ class RingMembership:
 
         standings, rules = self.node.standings(), self.rules.places
         own = standings.get(self.node.me.peer)
+        silent_after_s = max(SILENT_S, round(SILENT_ROUNDS * self._ring.stabilize_s))
+        is_heard = ring.members <= 1 or (figures.heard_s is not None and figures.heard_s < silent_after_s)
         return RingStatus(
             places=places_status(
                 standings.values(), rules, rules.day_of(self._parts.world.unix_s()), own=own
@@ -398,8 +402,9 @@ class RingMembership:
             silent=silent_status(self.node.members(), self.node.machine.silent_strangers()),
             invitation=self._invitation(standings),
             members=ring.members,
+            silent_after_s=silent_after_s,
             heard_s=None if figures.heard_s is None else int(figures.heard_s),
-            ideal=figures.is_ideal and figures.is_joined,
+            ideal=figures.is_ideal and figures.is_joined and is_heard,
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in self.node.my_arcs()),
             address=str(HostPort(host=host, port=port)),
             slot=figures.slot,

@@ -106,6 +106,9 @@ def status_page(
             for kind, wait_s in sorted(status.budget.waits_s.items())
             if wait_s > 0
         ),
+        connections=", ".join(
+            f"{count:,} {use}" for use, count in status.budget.connections.items() if count
+        ),
         log=log,
         order_form=order_form(status) if has_orders else "",
     )

@@ -164,6 +164,7 @@ def harmless(value: object) -> str:
 
 def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[str]:
     shape = "ideal" if ring.get("ideal") is True else "not ideal (yet)"
+    shape = "alone" if ring.get("members") == 1 else shape
     lines = [
         _line("ring", f"{_number(ring.get('members')):,} members, {shape}"),
         _line("  reached at", _place(ring)),

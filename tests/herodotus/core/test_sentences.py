@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from herodotus.core.sentences import ALONE_AFTER_S, SILENT_AFTER_S, said
+from herodotus.core.sentences import ALONE_AFTER_S, said
 from herodotus.core.status import (
     BudgetStatus,
     CopiesStatus,
@@ -60,13 +60,16 @@ def test_a_peer_alone_says_so_within_half_a_minute_and_what_to_do() -> None:
 
 
 def test_a_table_of_members_that_do_not_answer_is_no_ring() -> None:
-    assert said(with_ring(heard_s=SILENT_AFTER_S)).standing == (
+    assert said(with_ring(heard_s=60)).standing == (
         "Cut off: none of 19 other members answered since 12:59 UTC. Check this machine's line and its firewall."
     )
     assert said(with_ring(members=2, heard_s=None)).standing.startswith(
         "Cut off: none of 1 other member answered"
     )
-    assert "Cut off" not in said(with_ring(heard_s=SILENT_AFTER_S - 1)).standing
+    assert "Cut off" not in said(with_ring(heard_s=59)).standing
+    assert "Cut off" not in said(with_ring(heard_s=179, silent_after_s=180)).standing, (
+        "a ring that asks seldom"
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
+import anyio.to_thread
 import pytest
 from dbus_fast import Message, Variant
 from dbus_fast.aio import MessageBus
@@ -14,8 +16,10 @@ from dbus_fast.constants import MessageType
 from herodotus.core.budgets import Rest
 from herodotus.core.settings.sections import BudgetSettings
 from herodotus.core.supplies import Supplies, rests_of
+from herodotus.operate.http_questions import ask
 from herodotus.peers import supplies
 from herodotus.peers.supplies import watch_supplies
+from tests.herodotus.operate.cli.processes import new_home, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60), pytest.mark.needs("dbus-daemon")]
 
@@ -204,3 +208,26 @@ def test_what_rests_is_the_operator_s_choice(is_paused: bool) -> None:
     careless = BudgetSettings(rest_on_battery=False, rest_on_metered_line=False)
     assert rests_of(both, careless, is_paused=is_paused) == paused
     assert rests_of(Supplies(), BudgetSettings(), is_paused=is_paused) == paused
+
+
+@pytest.mark.e2e
+async def test_a_running_peer_rests_while_its_machine_is_on_battery(bus: str, tmp_path: Path) -> None:
+    environment = {"DBUS_SYSTEM_BUS_ADDRESS": bus, "HERODOTUS_BUDGET_REST_ON_BATTERY": "true"}
+    home = new_home(tmp_path / "home")
+    battery = power(on_battery=True)
+
+    async def rests_as(words: list[str]) -> dict[str, Any]:
+        with anyio.fail_after(30):
+            while True:
+                facts = await anyio.to_thread.run_sync(ask, peer.http, "/api/v1/status")
+                if facts["budget"]["closed_by"] == words:
+                    return cast("dict[str, Any]", facts)
+
+    async with battery.offered(bus):
+        with running(home, environment=environment) as peer:
+            resting = await rests_as(["battery"])
+            assert resting["said"]["doing"].startswith("Resting: this machine runs on its battery.")
+            began = anyio.current_time()
+            await battery.change(Variant("b", False))
+            assert "Resting" not in (await rests_as([]))["said"]["doing"]
+            assert anyio.current_time() - began < WITHIN_S
