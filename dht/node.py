@@ -84,6 +84,8 @@ from dht.ways import Ways
 
 logger = logging.getLogger(__name__)
 
+DATAGRAM_HEAD_BYTES = 28
+"""Of UDP and IPv4."""
 LOOKUP_S = 60.0
 """A lookup that meets silent peers at each of its hops ends by itself before that."""
 
@@ -234,6 +236,10 @@ class RingNode(RingReader):
         for session in self.endpoint.link.sessions:
             frames[session.public_key] += session.window.top
         return frames
+
+    def sent_bytes(self) -> int:
+        """By datagrams since the start, with the headers of UDP and IP."""
+        return self.endpoint.bytes_out + DATAGRAM_HEAD_BYTES * self.endpoint.datagrams_out
 
     def heirs(self) -> Mapping[PeerKey, PeerKey]:
         """Rotated keys, and those that both keys name as the next."""

@@ -69,6 +69,7 @@ from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
 from herodotus.peers.calls import Services
 from herodotus.peers.invited import charter_services
 from herodotus.peers.membership import MembershipParts, RingMembership, place_rules_of
+from herodotus.peers.net.pacing import LinePacer
 from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.peers.net.rooms import Rooms
 from herodotus.peers.observation import Observation
@@ -131,6 +132,7 @@ class Peer:
         self._reach = ReachWatch(self._knock, parts.settings.calls.knock_s)
         one_house = parts.charter.allow_private_addresses
         self._line_rooms = Rooms(NO_BOUND if one_house else parts.settings.budget.connections_max)
+        self._pacer = LinePacer(parts.settings.budget.traffic.up_bytes_per_s)
         self._call_port = CallPort(
             CallPortParts(
                 rooms=self._line_rooms,
@@ -144,6 +146,7 @@ class Peer:
                 chance=world.chance,
                 dial=world.dial,
                 knock=world.knock,
+                pacer=self._pacer,
                 urgent=(ASK_SERVICE,),
                 on_proven=self._observation.met,
                 on_called=self._reach.called,
@@ -368,6 +371,7 @@ class Peer:
             may_visit_private=order.allow_private_addresses,
             network=self._network,
             sign=self._parts.key.sign,
+            queue_s=self._pacer.queue_s,
             opted_out=order.opted_out,
         )
         return RingSteward(steward, HostSteward(policy))

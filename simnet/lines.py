@@ -85,6 +85,16 @@ class SimulatedLine:
     def carried(self) -> tuple[int, int]:
         return 0, 0
 
+    @property
+    def host(self) -> str:
+        return str(self._into.source)
+
+    def way(self) -> None:
+        """The world's lines have no queues."""
+
+    def keep_unsent_below(self, size: int) -> None:
+        pass
+
     async def close(self) -> None:
         await anyio.lowlevel.checkpoint()
         self.hang_up()

@@ -105,6 +105,8 @@ class StewardParts:
     """The first bytes of the charter's hash."""
     sign: Callable[[bytes], bytes]
     """With this peer's key."""
+    queue_s: Callable[[], float] = lambda: 0.0
+    """How long bytes wait in our own line now."""
     opted_out: OptOutList = field(default_factory=OptOutList)
 
 
@@ -122,7 +124,9 @@ class RingSteward(LocalSteward):
         self._parts = parts
         self._tenure = Tenure(parts.terms.silent_s)
         self._desk = Desk(parts.calls)
-        self._windows = Windows(parts.terms, self._ask_steward, self._return_to, own_key=parts.own_key)
+        self._windows = Windows(
+            parts.terms, self._ask_steward, self._return_to, own_key=parts.own_key, queue_s=parts.queue_s
+        )
         self._book = RuleBook()
         self._searching: dict[Origin, anyio.Event] = {}
         self._search_again: dict[Origin, float] = {}  # when a waiting search may continue

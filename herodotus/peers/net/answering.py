@@ -22,6 +22,7 @@ from herodotus.peers.calls import CALL_BYTES_MAX, PeerKey, RefusedError, Service
 from herodotus.peers.net.acquaintance import Acquaintance
 from herodotus.peers.net.connection import FrameConnection, closed_at_once
 from herodotus.peers.net.line import Arrival, LineBrokenError, Port, WrongProtocolError, caller_address
+from herodotus.peers.net.pacing import LinePacer
 from herodotus.peers.net.rooms import Room, Rooms, Slot
 from herodotus.peers.net.wire import (
     NONCE_BYTES,
@@ -71,6 +72,7 @@ class AnsweringParts:
     room: Room = field(default_factory=lambda: Rooms(NO_BOUND).room(Use.CALLED))
     """Where there is none left, callers are turned away."""
     on_proven: Callable[[bytes], None] = lambda key: None
+    pacer: LinePacer = field(default_factory=LinePacer)
 
 
 class Answering:
@@ -220,7 +222,7 @@ class Answering:
             f"{asked.service} answers {len(found)} bytes to a stranger"
         )
         self._answered += 1
-        await self._send(connection, FrameKind.ANSWER, found)
+        await self._send(connection, FrameKind.ANSWER, found, asked.service)
         return True
 
     async def _say_no(self, connection: FrameConnection, word: str, after_s: float) -> None:
@@ -290,7 +292,7 @@ class Answering:
         assert len(found) <= CALL_BYTES_MAX, f"{asked.service} answers {len(found)} bytes"
         async with self._booked(visitor, len(found)):
             self._answered += 1
-            await self._send(connection, FrameKind.ANSWER, found)
+            await self._send(connection, FrameKind.ANSWER, found, asked.service)
         return True
 
     async def _while_connected(
@@ -332,9 +334,9 @@ class Answering:
                     break
                 assert len(piece) <= CALL_BYTES_MAX, f"{asked.service} answers {len(piece)} bytes at once"
                 async with self._booked(visitor, len(piece)):
-                    await self._send(connection, FrameKind.PIECE, piece)
+                    await self._send(connection, FrameKind.PIECE, piece, asked.service)
         self._answered += 1
-        await self._send(connection, FrameKind.END, b"")
+        await self._send(connection, FrameKind.END, b"", asked.service)
         return True
 
     async def _next_piece(
@@ -349,9 +351,8 @@ class Answering:
             await connection.send(refusal.pack())
         return True
 
-    async def _send(self, connection: FrameConnection, kind: FrameKind, content: bytes) -> None:
-        with anyio.fail_after(_patience_s(len(content))):
-            await connection.send(frame(kind, content))
+    async def _send(self, connection: FrameConnection, kind: FrameKind, content: bytes, service: str) -> None:
+        await self._parts.pacer.send(connection, frame(kind, content), service, _patience_s)
 
 
 async def guarded(work: Callable[[], Awaitable[bytes]], service: str) -> bytes | CallRefusal | None:

@@ -32,6 +32,7 @@ from herodotus.peers.net.answer_memory import AnswerRoom
 from herodotus.peers.net.connection import FrameConnection, closed_at_once
 from herodotus.peers.net.line import Dial, Line, LineBrokenError, WrongProtocolError
 from herodotus.peers.net.lines_wire import KNOCK
+from herodotus.peers.net.pacing import LinePacer
 from herodotus.peers.net.rooms import Room, Rooms, Slot
 from herodotus.peers.net.ways import Ways, WaysParts, stream_address
 from herodotus.peers.net.wire import (
@@ -74,6 +75,7 @@ class CallingParts:
     """A call to this peer was answered, or was in vain, and why."""
     room: Room = field(default_factory=lambda: Rooms(NO_BOUND).room(Use.CALLING))
     """Waited for before each connection, which leaves it when it is closed."""
+    pacer: LinePacer = field(default_factory=LinePacer)
 
 
 @dataclass(slots=True)
@@ -115,6 +117,7 @@ class TlsCalls:
         self._given: list[FrameConnection] = []
         """To be closed, as others need the room."""
         self._gave = anyio.Event()
+        self.pacer = parts.pacer
         self._calls = self._failed = self._bytes_in = self._bytes_out = self._busy = 0
 
     def serve_own(self, services: Services) -> None:
@@ -383,7 +386,7 @@ class _Use:
         self.bytes_in_before, self.bytes_out_before = connection.bytes_in, connection.bytes_out
 
     async def _ask(self, connection: FrameConnection, question: CallQuestion) -> CallFrame:
-        await connection.send(question.pack())
+        await self._calls.pacer.send(connection, question.pack(), question.service)
         return await self.read(connection)
 
     async def read(self, connection: FrameConnection) -> CallFrame:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 import anyio
 
+from herodotus.core.pacer import WaySample
 from herodotus.peers.net.line import Line, LineBrokenError
 from herodotus.peers.net.rooms import Slot
 from herodotus.peers.net.wire import HEAD_BYTES, CallFrame, FrameError, FrameKind, read_head
@@ -36,6 +37,7 @@ class FrameConnection:
         self._line = line
         self._slot = slot
         self._held = bytearray()
+        self._unsent_max = 0
         self.bytes_in = 0
         self.bytes_out = 0
 
@@ -48,6 +50,20 @@ class FrameConnection:
     def has_more(self) -> bool:
         """Something came that was not read yet."""
         return bool(self._held)
+
+    @property
+    def host(self) -> str:
+        return self._line.host
+
+    def way(self) -> WaySample | None:
+        """How its way looks now; None where nothing tells."""
+        return self._line.way()
+
+    def keep_unsent_below(self, size: int) -> None:
+        """From now on `send` waits until the system holds fewer bytes that have not left."""
+        if size != self._unsent_max:
+            self._unsent_max = size
+            self._line.keep_unsent_below(size)
 
     async def send(self, data: bytes) -> None:
         """Raises LineBrokenError."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from dht.node_types import OpenTransport
 from herodotus.core.errors import PeerFault, WorldFailure
+from herodotus.core.pacer import WaySample
 from herodotus.core.relays import Arrangement, Way
 
 
@@ -28,8 +29,21 @@ class Line(Protocol):
         """The key that the called end has proven; None for the called end, whose caller introduces itself."""
         ...
 
+    @property
+    def host(self) -> str:
+        """Where the connection leads; empty where it is gone already."""
+        ...
+
     async def send(self, data: bytes) -> None:
         """Waits while the other end does not read. Raises LineBrokenError."""
+        ...
+
+    def way(self) -> WaySample | None:
+        """How its way looks now; None where nothing tells."""
+        ...
+
+    def keep_unsent_below(self, size: int) -> None:
+        """From now on `send` waits until the system holds fewer bytes that have not left, where it can."""
         ...
 
     async def receive(self) -> bytes:

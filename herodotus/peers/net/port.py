@@ -33,6 +33,7 @@ from herodotus.peers.net.answering import Answering, AnsweringParts, open_answer
 from herodotus.peers.net.calling import CallingParts, TlsCalls, open_calling
 from herodotus.peers.net.kept_lines import KeptLines, KeptLinesParts
 from herodotus.peers.net.line import Dial, LineBrokenError, Port, WrongProtocolError
+from herodotus.peers.net.pacing import LinePacer
 from herodotus.peers.net.relaying import Relay
 from herodotus.peers.net.rooms import Rooms
 from herodotus.peers.net.short_calls import ShortAnswering, ShortFirst, ShortRing
@@ -42,6 +43,10 @@ from herodotus.peers.net.ways import WaysParts
 class CallRing(AskingRing, Protocol):
     @property
     def short_calls(self) -> ShortRing: ...
+
+    def sent_bytes(self) -> int:
+        """By datagrams since the start, headers included."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,8 @@ class CallPortParts:
     """Opens a connection and closes it. Raises OSError."""
     rooms: Rooms = field(default_factory=lambda: Rooms(NO_BOUND))
     """For the connections of all parts of the peer."""
+    pacer: LinePacer = field(default_factory=LinePacer)
+    """Of all that leaves by the line."""
     urgent: Collection[str] = ()
     """Services whose calls never wait behind others, and that go by datagram where they fit one."""
     on_proven: Callable[[bytes], None] = lambda key: None
@@ -83,6 +90,8 @@ class CallPort:
     @asynccontextmanager
     async def calling(self, ring: CallRing, port: Port) -> AsyncIterator[Calls]:
         parts = self._parts
+        parts.pacer.sent_beside = ring.sent_bytes
+        parts.pacer.own_lines = lambda: None if ring.record is None else ring.record.record.lines
         ways = WaysParts(
             dial=parts.dial,
             lines_of=ring.lines_of,
@@ -100,6 +109,7 @@ class CallPort:
             on_called=parts.on_called,
             on_proven=parts.on_proven,
             room=parts.rooms.room(Use.CALLING),
+            pacer=parts.pacer,
         )
         own_key = parts.key.public_key().public_bytes_raw()
         async with open_calling(calling) as self._streams:
@@ -123,6 +133,7 @@ class CallPort:
             entropy=parts.chance.randbytes,
             room=parts.rooms.room(Use.CALLED),
             on_proven=parts.on_proven,
+            pacer=parts.pacer,
         )
         relay = Relay(parts.relay, parts.chance.randbytes, lambda peer: stream_addresses(ring, peer))
         all_services = Services.of(services, relay.services())

@@ -2,11 +2,13 @@
 
 import socket
 import ssl
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from functools import cached_property
 from random import Random, SystemRandom
+from struct import unpack_from
 from typing import Self
 
 import anyio
@@ -18,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crawler.carried import carried
 from dht.udp import bind, every_family, open_udp
+from herodotus.core.pacer import WaySample
 from herodotus.core.relays import Arrangement, Way
 from herodotus.peers.net.arranged import (
     MAGIC,
@@ -37,6 +40,9 @@ RECEIVE_BYTES = 1 << 16
 SEND_BYTES = 1 << 18
 """At a time: TLS encrypts a whole piece before it leaves."""
 BACKLOG = 128
+TCP_INFO_BYTES = 216
+"""Of the kernel's `struct tcp_info`, up to its `tcpi_bytes_retrans`."""
+_HAS_TCP_INFO = sys.platform == "linux"
 _CLAIM_TRIES = 32
 
 
@@ -48,6 +54,31 @@ def line_errors() -> Iterator[None]:
         raise LineBrokenError("closed") from error
     except (anyio.BrokenResourceError, anyio.BusyResourceError, OSError, ssl.SSLError) as error:
         raise LineBrokenError(type(error).__name__) from error
+
+
+def way_of(sock: socket.socket) -> WaySample | None:
+    """As the kernel's own clock saw the last packets; None on a system that does not tell, or where it is closed."""
+    if not _HAS_TCP_INFO:
+        return None
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+    except (OSError, ValueError):  # the second is uvloop's word for a closed one
+        return None
+    if len(info) < TCP_INFO_BYTES:  # a kernel before 4.19
+        return None
+    waiting, known = unpack_from("=II", info, 24)
+    round_trip_us, (unsent, least_us) = unpack_from("=I", info, 68)[0], unpack_from("=II", info, 144)
+    packets, sent, sent_again = unpack_from("=I", info, 156)[0], *unpack_from("=QQ", info, 200)
+    under_way = (
+        (waiting - known) * sent // max(packets, 1)
+    )  # what was received out of order has arrived as well
+    return WaySample(
+        round_trip_s=round_trip_us / 1e6,
+        least_s=min(least_us, round_trip_us) / 1e6,
+        acknowledged_bytes=sent - sent_again - under_way,
+        under_way_bytes=under_way,
+        unsent_bytes=unsent,
+    )
 
 
 class TlsLine:
@@ -85,6 +116,25 @@ class TlsLine:
             view = memoryview(data)
             for start in range(0, len(data), SEND_BYTES):
                 await self._stream.send(bytes(view[start : start + SEND_BYTES]))
+
+    @cached_property
+    def _socket(self) -> socket.socket | None:
+        """None where it was closed before anybody asked."""
+        found: socket.socket | None = self._stream.extra(SocketAttribute.raw_socket, None)
+        return found
+
+    @cached_property
+    def host(self) -> str:
+        remote = None if self._socket is None else remote_address(self._socket)
+        return remote[0] if remote else ""
+
+    def way(self) -> WaySample | None:
+        return None if self._socket is None else way_of(self._socket)
+
+    def keep_unsent_below(self, size: int) -> None:
+        if _HAS_TCP_INFO and self._socket is not None:
+            with suppress(OSError, ValueError):  # gone already: the next write says so
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, size)
 
     async def receive(self) -> bytes:
         with line_errors():
@@ -177,7 +227,7 @@ class ArrangedArrival:
 def remote_address(sock: socket.socket) -> tuple[str, int] | None:
     try:
         host, port = sock.getpeername()[:2]
-    except OSError:
+    except (OSError, ValueError):
         return None
     host = str(host).partition("%")[0]
     return (host.removeprefix("::ffff:") if "." in host else host), int(port)

@@ -202,8 +202,9 @@ class _Direct:
 
     def __init__(self, line: OpenLine, on_closed: Callable[[], None]) -> None:
         self._line, self._on_closed = line, on_closed
-        self.key = line.key
+        self.key, self.host = line.key, line.host
         self.send, self.receive, self.carried = line.send, line.receive, line.carried
+        self.way, self.keep_unsent_below = line.way, line.keep_unsent_below
         self._is_closed = False
 
     async def close(self) -> None:

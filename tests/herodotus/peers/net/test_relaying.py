@@ -74,6 +74,9 @@ class Table:
     record: SignedRecord | None = None
     short_calls: ShortCalls = field(default_factory=lambda: ShortCalls(lambda *_: None, Random(1)))
 
+    def sent_bytes(self) -> int:
+        return 0
+
     def knows(self, peer: PeerKey) -> bool:
         return peer in self.town.ports
 

@@ -1,0 +1,165 @@
+"""How do the bytes of all calls share the line? What is sent by calls passes here, piece by piece where it is bulk.
+
+The decisions are `core.pacer`'s. This shell waits for turns, hands pieces to the connections, and asks them how their
+way looks. A connection keeps no more than two pieces unsent in the kernel: what is there cannot be overtaken.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import anyio
+
+from herodotus.core.pacer import LineRate, Pacer, Ticket, Traffic, WaySample
+from herodotus.peers.net.connection import FrameConnection
+
+LOOK_S: Final = 0.05
+LOOK_FULL_S: Final = 0.001
+"""While a new line's window is full: on a fast one it is so for less."""
+ACTIVE_S: Final = 2.0
+"""A connection that carried no bulk for so long says nothing of the line."""
+HOSTS_MAX: Final = 256
+LEAST_S: Final = 600.0
+"""A way may become longer for good; as long as the kernel remembers its shortest, twice."""
+_TRAFFIC: Final = {"leases": Traffic.LEASES, "copies": Traffic.COPIES}
+"""By what a service's name begins with; all others are links, notices, knocks and work."""
+
+
+def traffic_of(service: str) -> Traffic:
+    return _TRAFFIC.get(service.partition(".")[0], Traffic.LINKS)
+
+
+@dataclass(slots=True)
+class _Carrier:
+    """A connection with bulk."""
+
+    used_at: float
+    acknowledged: int | None = None
+
+
+class LinePacer:
+    """One for the whole peer."""
+
+    def __init__(self, offered: float | None = None) -> None:
+        self._rate = LineRate(offered)
+        self._pacer = Pacer(self._rate)
+        self._changed = anyio.Event()
+        self._carriers: dict[FrameConnection, _Carrier] = {}
+        self._acknowledged = 0
+        self._looked_at = -LOOK_S
+        self._least: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self.sent_beside: Callable[[], int] = lambda: 0
+        """Bytes that left without us since the start: the ring's, which never wait, and for which bulk makes room."""
+        self._beside = 0
+        self.own_lines: Callable[[], object] = lambda: None
+        """Where others reach us. Another address is another line, which must be measured."""
+        self._measured_for: object = None
+
+    @property
+    def rate(self) -> float | None:
+        """Bytes a second for bulk; None: the line was never full."""
+        return self._rate.at(anyio.current_time())
+
+    def queue_s(self) -> float:
+        """How long bytes wait in our line now, as far as bulk shows it."""
+        return self._rate.queue_s(anyio.current_time())
+
+    def charge(self, size: int) -> None:
+        """Bytes that leave beside calls: readers'."""
+        self._pacer.charge(size, anyio.current_time())
+
+    async def send(
+        self,
+        connection: FrameConnection,
+        data: bytes,
+        service: str,
+        patience_s: Callable[[int], float] = lambda size: float("inf"),
+    ) -> None:
+        """`patience_s`: for handing over so many bytes; waiting for a turn is not the other end's fault. Raises
+        LineBrokenError and TimeoutError.
+        """
+        traffic = traffic_of(service)
+        if not traffic.is_paced:
+            self.charge(len(data))
+            with anyio.fail_after(patience_s(len(data))):
+                await connection.send(data)
+            return
+        view, sent, ticket = memoryview(data), 0, self._pacer.ticket(traffic)
+        while sent < len(data):
+            size = await self._turn(ticket, len(data) - sent)
+            connection.keep_unsent_below(2 * self._pacer.piece_bytes(anyio.current_time()))
+            with anyio.fail_after(patience_s(size)):
+                await connection.send(bytes(view[sent : sent + size]))
+            sent += size
+            self._note(connection)
+
+    async def _turn(self, ticket: Ticket, size: int) -> int:
+        self._pacer.enter(ticket)
+        try:
+            while True:
+                now = anyio.current_time()
+                wait_s = self._pacer.wait_s(ticket, now)
+                if wait_s == 0.0:
+                    return self._pacer.take(size, now)
+                await self._wait(wait_s)
+        finally:
+            self._pacer.leave(ticket)
+            self._changed.set()
+            self._changed = anyio.Event()
+
+    async def _wait(self, wait_s: float | None) -> None:
+        is_full = self._rate.is_window_full()
+        if wait_s is None:
+            wait_s = LOOK_S if self._rate.is_resting else LOOK_FULL_S if is_full else float("inf")
+        with anyio.move_on_after(wait_s):
+            await self._changed.wait()
+        if self._rate.is_resting or is_full:
+            self._look(anyio.current_time(), LOOK_FULL_S if is_full else LOOK_S)
+
+    # --- how the way looks
+
+    def _note(self, connection: FrameConnection) -> None:
+        now = anyio.current_time()
+        carrier = self._carriers.get(connection)
+        if carrier is None:
+            carrier = self._carriers[connection] = _Carrier(now)
+        carrier.used_at = now
+        self._look(now)
+
+    def _look(self, now: float, after_s: float = LOOK_S) -> None:
+        if now - self._looked_at < after_s:
+            return
+        self._looked_at = now
+        lines = self.own_lines()
+        if lines != self._measured_for:
+            if self._measured_for is not None:
+                self._rate.start_over(now)
+                self._least.clear()
+            self._measured_for = lines
+        beside = self.sent_beside()
+        self.charge(max(0, beside - self._beside))
+        self._beside = beside
+        samples: dict[object, WaySample] = {}
+        for connection, carrier in list(self._carriers.items()):
+            sample = connection.way()
+            if sample is None or (now - carrier.used_at > ACTIVE_S and not self._rate.is_resting):
+                del self._carriers[connection]
+                continue
+            before = sample.acknowledged_bytes if carrier.acknowledged is None else carrier.acknowledged
+            self._acknowledged += sample.acknowledged_bytes - before
+            carrier.acknowledged = sample.acknowledged_bytes
+            samples[connection] = replace(
+                sample, least_s=self._least_to(connection.host, sample.least_s, now)
+            )
+        self._rate.saw(samples, self._acknowledged, now)
+
+    def _least_to(self, host: str, least_s: float, now: float) -> float:
+        """A connection that was opened through a full queue has never seen the way without it; one before it has."""
+        known, since = self._least.get(host, (least_s, now))
+        if least_s <= known or now - since > LEAST_S:
+            known, since = least_s, now
+        self._least[host] = known, since
+        if len(self._least) > HOSTS_MAX:
+            self._least.popitem(last=False)
+        return known
