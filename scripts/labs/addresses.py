@@ -52,7 +52,7 @@ def addresses(lab: Laboratory, asked: Asked) -> Rows:
         lab.internet.change_address(router)
         router.apply()
 
-    ways: Mapping[str, tuple[str, Callable[[Volunteer], None]]] = MappingProxyType(
+    ways: Mapping[str, tuple[str, Callable[[Volunteer], object]]] = MappingProxyType(
         {
             "provider": ("pub1", provider),
             "cable": ("pub2", cable),
@@ -66,7 +66,7 @@ def addresses(lab: Laboratory, asked: Asked) -> Rows:
 
 
 def _changed(
-    lab: Laboratory, ring: LabRing, name: str, one: Volunteer, change: Callable[[Volunteer], None]
+    lab: Laboratory, ring: LabRing, name: str, one: Volunteer, change: Callable[[Volunteer], object]
 ) -> Mapping[str, object]:
     before = ring.statuses()
     own = _own(before[one.name])
