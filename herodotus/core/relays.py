@@ -119,13 +119,17 @@ class RelayDesk:
             return "too-many"
         return kept
 
+    def may_join(self, one: PeerKey, other: PeerKey) -> bool:
+        keys = {one, other}
+        is_key_full = any(self._joined[key] >= JOINED_OF_A_KEY_MAX for key in keys)
+        return self._joints < JOINED_MAX and not is_key_full
+
     def joins(self, one: PeerKey, other: PeerKey) -> bool:
         """Whether the two may be joined: then `parts` must follow."""
-        keys = {one, other}
-        if self._joints >= JOINED_MAX or any(self._joined[key] >= JOINED_OF_A_KEY_MAX for key in keys):
+        if not self.may_join(one, other):
             return False
         self._joints += 1
-        self._joined.update(keys)
+        self._joined.update({one, other})
         return True
 
     def parts(self, one: PeerKey, other: PeerKey) -> None:

@@ -56,6 +56,8 @@ them."""
 CONNECTIONS_MAX = 128
 KEPT_S = 45.0
 """Less than the other end keeps them, so that few are found dead."""
+JOINED_KEPT_S = 5.0
+"""Of a line that a relay joins: it has few, and each peer two of them."""
 BETWEEN_PIECES_S = 130.0
 """A little more than the other end gives itself."""
 _GREETING = frozenset({FrameKind.GREETING})
@@ -244,7 +246,8 @@ class TlsCalls:
             return
         connection.tell_carried()
         self._numbers += 1
-        self._kept[use.place, self._numbers] = _Kept(connection, anyio.current_time() + KEPT_S)
+        kept_s = JOINED_KEPT_S if self.ways.is_relayed(use.place.peer) else KEPT_S
+        self._kept[use.place, self._numbers] = _Kept(connection, anyio.current_time() + kept_s)
 
     async def make_room(self) -> None:
         """Close connections at rest in favour of those in use."""
@@ -343,11 +346,12 @@ class TlsCalls:
     async def close_idle(self) -> None:
         """Close connections that have rested for too long, until cancelled."""
         while True:
-            await anyio.sleep(KEPT_S / 4)
+            await anyio.sleep(JOINED_KEPT_S)
             now = anyio.current_time()
-            while self._kept and next(iter(self._kept.values())).until <= now:
-                _, kept = self._kept.popitem(last=False)
-                await kept.connection.close()
+            for name in [name for name, kept in self._kept.items() if kept.until <= now]:
+                kept_now = self._kept.pop(name, None)
+                if kept_now is not None:
+                    await kept_now.connection.close()
 
     async def close(self) -> None:
         while self._given or self._kept:

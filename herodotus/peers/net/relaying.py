@@ -18,7 +18,7 @@ from dht.core.frames import Address as SocketAddress
 from dht.core.limits import Bucket, Rate
 from dht.endpoint import packed_address
 from herodotus.core.errors import MalformedError
-from herodotus.core.relays import Kept, Mapping, RelayDesk, way_between
+from herodotus.core.relays import Kept, Mapping, RelayDesk, Way, way_between
 from herodotus.core.settings.sections import RelaySettings
 from herodotus.core.status import RelayStatus
 from herodotus.peers.calls import PeerKey, RefusedError, Services
@@ -48,6 +48,7 @@ IDLE_S: Final = 60.0
 BYTES_PER_MINUTE: Final = 1 << 20
 """Of one joint: questions and pages pass, copies are handed on by others."""
 BUSY_AGAIN_S: Final = 300.0
+JOINT_AGAIN_S: Final = 5.0
 MBIT_BYTES: Final = 125_000.0
 Message = TypeVar("Message")
 
@@ -153,6 +154,9 @@ class Relay:
         assert self._tasks is not None, "nobody is kept while we do not run"
         lines = self._caller_lines(caller, asked)
         way = way_between(asked.mapping, lines, kept, asked.wanted)
+        if way is Way.JOIN and not self._desk.may_join(caller, asked.called):
+            self._counts["joints full"] += 1
+            raise RefusedError("busy", retry_after_s=JOINT_AGAIN_S)  # another relay has room perhaps
         token = self._entropy(TOKEN_BYTES)
         knocked = Knocked(token, caller, wire_lines(lines), way)
         try:

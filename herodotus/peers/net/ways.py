@@ -191,7 +191,7 @@ class Ways:
         )
         with anyio.move_on_after(TOKEN_S):
             line, way = await arrangements.call(arrangement)
-            if way is Way.JOIN and answer.way is not Way.JOIN:
+            if way is Way.JOIN and peer not in self._at_once:
                 self._only_joined.learn(peer, found=True)
             return line, way
         raise PeerUnreachableError("nothing came of the arrangement")

@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from dht import Contact
 from dht.core.ids import Key
 from dht.core.places import PlaceRules
 from herodotus.copies import push_queue, wire
@@ -138,15 +139,20 @@ def test_a_peer_that_comes_back_without_its_disk_counts_for_nothing_that_it_had(
     in_world(play)
 
 
-def puts_to(peer: Peer) -> list[bytes]:
+def puts_of(peer: Peer) -> list[bytes]:
+    """To whom it sends."""
     found: list[bytes] = []
+    calls = peer.copies.parts.calls()
 
-    def tamper(service: str, answer: bytes) -> bytes:
-        if service == wire.PUT:
-            found.append(answer)
-        return answer
+    class Watched:
+        stream = staticmethod(calls.stream)
 
-    peer.tamper = tamper
+        async def call(self, to: Contact, service: str, body: bytes, *, deadline_s: float = 30.0) -> bytes:
+            if service == wire.PUT:
+                found.append(to.peer)
+            return await calls.call(to, service, body, deadline_s=deadline_s)
+
+    peer.copies.parts.calls = Watched
     return found
 
 
@@ -154,13 +160,13 @@ def test_what_only_a_relay_s_line_would_carry_is_handed_on_by_another_holder() -
     async def play(net: Net) -> None:
         await ring_of(net, None, None, None)
         sender, closed, other = net.peers
-        puts = puts_to(closed)
+        puts = puts_of(sender)
         sender.copies.parts.is_relayed = lambda peer: peer == closed.me
         key = await deposit(sender, "http://example.org/")
         await anyio.sleep(push_queue.COMING_S + 10)
         assert key in other.ids()
         assert key in closed.ids()
-        assert len(puts) == 1, "of the other holder, before it was asked whether it came"
+        assert puts == [other.me]
         await anyio.sleep(push_queue.COMING_S)
         assert not sender.copies._pusher.is_pending(closed.me)
 

@@ -70,6 +70,7 @@ def test_eight_pairs_are_joined_and_two_of_one_key() -> None:
     for number in range(10, 16):
         assert desk.joins(key(number), key(100 + number))
     assert desk.joints == JOINED_MAX == 8
+    assert not desk.may_join(key(200), key(201))
     assert not desk.joins(key(200), key(201))
     desk.parts(key(10), key(110))
     assert desk.joins(key(200), key(201))

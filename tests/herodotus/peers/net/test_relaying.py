@@ -25,6 +25,7 @@ from herodotus.core.relays import Way
 from herodotus.core.settings.sections import CallsSettings, RelaySettings
 from herodotus.machine import Machine
 from herodotus.peers.calls import PeerUnreachableError, RefusedError, Services
+from herodotus.peers.net import calling as calling_module
 from herodotus.peers.net import kept_lines as kept_lines_module
 from herodotus.peers.net.arranged import OwnPort, TcpJoint
 from herodotus.peers.net.kept_lines import KeptLines
@@ -224,6 +225,35 @@ async def test_where_both_ports_change_the_relay_joins_the_two(monkeypatch: pyte
         relaying = kept_at(peers, "relay")
         assert (relaying.counts, relaying.joined) == ({"way 3": 1}, 1)
         assert relaying.bytes > 500, "a handshake of TLS, and the question"
+
+
+async def test_a_relay_whose_joints_are_taken_says_so_at_once_and_another_joins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(KeptLines, "_mapping", lambda self: PortMapping.CHANGES)
+    names = ["relay 1", "relay 2", "relay 3"]
+    async with town_of(*names, closed=["one", "other"], wanted=3) as (town, peers):
+        one, other = peers["one"], peers["other"]
+        full = [peer for peer in peers.values() if peer.key in town.relays[other.key][:2]]
+        for peer in full:
+            assert peer.call_port._relay is not None
+            monkeypatch.setattr(peer.call_port._relay._desk, "may_join", lambda *_: False)
+        with anyio.fail_after(2):
+            assert await one.calls.call(town.contact(other.key), "echo", b"hi") == b"other heard hi"
+        counts = [peer.call_port.status().relaying.counts for peer in full]
+        assert counts == [{"joints full": 1}, {"joints full": 1}]
+
+
+async def test_a_joined_line_at_rest_is_given_back_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KeptLines, "_mapping", lambda self: PortMapping.CHANGES)
+    monkeypatch.setattr(calling_module, "JOINED_KEPT_S", 0.1)
+    async with town_of("relay", closed=["one", "other"]) as (town, peers):
+        one, other = peers["one"], peers["other"]
+        await one.calls.call(town.contact(other.key), "echo", b"hi")
+        assert kept_at(peers, "relay").joined == 1
+        with anyio.fail_after(5):
+            while kept_at(peers, "relay").joined:  # noqa: ASYNC110  # a relay tells nobody
+                await anyio.sleep(0.05)
 
 
 async def test_a_way_that_fails_ends_at_the_relay_and_that_is_remembered(
