@@ -170,10 +170,10 @@ class SessionEndpoint:
         self.messages_in += len(batch)
         return batch
 
-    def send(self, message: m.Message, to: Contact, now: float) -> bool:
+    def send(self, message: m.Message, to: Contact, now: float, *, is_strict: bool = False) -> bool:
         self.messages_out += 1
         target, is_chosen = socket_address(to.address.host, to.address.port), False
-        if self.way_to is not None:
+        if self.way_to is not None and not is_strict:
             session = self.link.sessions.at(target)
             if session is None or now - session.used_at > FRESH_S:
                 target, is_chosen = self.way_to(to, target, now)

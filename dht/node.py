@@ -156,7 +156,7 @@ class RingNode(RingReader):
             settings.dial_backs_wanted,
             self,
             self.endpoint.link.strangers,
-            send=self._send,
+            send=lambda message, to: self._transport.send(message, to, is_strict=True),
             tell=self._loop.tell,
             entropy=ports.entropy,
             random=ports.random,

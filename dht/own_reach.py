@@ -61,7 +61,9 @@ class OwnReach:
         inside: str = "",
         on_failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`inside` is our address behind a router. `strangers` answer the nonces for as long as we await some."""
+        """`send` goes to just this address: the asked one has the host dialled from which it sees us. `inside` is our
+        address behind a router. `strangers` answer the nonces for as long as we await some.
+        """
         self._wanted = wanted
         self._reader = reader
         self._strangers = strangers
@@ -130,9 +132,22 @@ class OwnReach:
 
     def _networks(self) -> dict[bytes, list[Contact]]:
         networks: dict[bytes, list[Contact]] = {}
-        for contact in self._reader.owners_that_are_well():
-            networks.setdefault(self._network_of(contact), []).append(contact)
+        for one in self._reader.callable_members():
+            contact = self._in_our_family(one)
+            if contact is not None:
+                networks.setdefault(self._network_of(contact), []).append(contact)
         return networks
+
+    def _in_our_family(self, contact: Contact) -> Contact | None:
+        """Where a member sees us come from the address that our positions follow from; None if it has none such."""
+        size = len(self._reader.me.address.host)
+        if len(contact.address.host) == size:
+            return contact
+        for line in self._reader.lines_of(contact.peer):
+            if len(line.host) == size and line.udp:
+                check = self._reader.machine.rules.id_check
+                return Contact.at(contact.peer, line.address, contact.slot, contact.index, check)
+        return None
 
     def _network_of(self, contact: Contact) -> bytes:
         """Where one dial-back is enough, every peer is a network of its own."""

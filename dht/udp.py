@@ -105,17 +105,18 @@ class UdpTransport:
 
     # --- for the node
 
-    def send(self, message: Message, to: Contact) -> bool:
-        """Sealed delivery, tried once; a handshake goes before it where there is no session.
+    def send(self, message: Message, to: Contact, *, is_strict: bool = False) -> bool:
+        """Sealed delivery, tried once; a handshake goes before it where there is no session.  `is_strict`: to this
+        address, and no other line of the peer.
 
         False when it was refused at once by some bound. True promises nothing.
         """
         if self._is_closed:
             raise TransportClosedError
         if self._is_draining:  # the whole batch's answers leave together
-            return self.endpoint.send(message, to, self._drained_at)
+            return self.endpoint.send(message, to, self._drained_at, is_strict=is_strict)
         now = self._now()
-        is_taken = self.endpoint.send(message, to, now)
+        is_taken = self.endpoint.send(message, to, now, is_strict=is_strict)
         self._settle(now)
         return is_taken
 

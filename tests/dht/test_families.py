@@ -7,14 +7,17 @@ from random import Random
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 import trio.testing
 from msgspec.structs import replace as changed
 
 from dht.core.frames import Address as SocketAddress
 from dht.core.ids import NetworkId, PeerKey, key_of
+from dht.core.messages import Ping
 from dht.core.records import Contact, Line
 from dht.core.sessions import Session
+from dht.dialback import DialStream
 from dht.endpoint import FRESH_S, SessionEndpoint, packed_address, socket_address
 from dht.identity import sign_record
 from dht.node import RingNode, open_node
@@ -125,7 +128,9 @@ def test_a_newcomer_is_asked_where_its_place_is_unless_we_have_no_such_address(
 
 
 @asynccontextmanager
-async def opened(name: str, hosts: Sequence[str]) -> AsyncIterator[RingNode]:
+async def opened(
+    name: str, hosts: Sequence[str], wanted: int = 0, dial_stream: DialStream | None = None
+) -> AsyncIterator[RingNode]:
     with bind((hosts[0], 0)) as probe:
         port = int(probe.getsockname()[1])
     first, *others = (packed_address((host, port)) for host in hosts)
@@ -134,11 +139,13 @@ async def opened(name: str, hosts: Sequence[str]) -> AsyncIterator[RingNode]:
         address=first,
         others=tuple(map(Line.at, others)),
         limits=TransportLimits.for_one_machine(),
+        dial_backs_wanted=wanted,
     )
     ports = NodePorts(
         wall_clock=lambda: EPOCH_S + anyio.current_time(),
         random=Random(name),
         entropy=Random(f"{name} {port}").randbytes,
+        dial_stream=dial_stream,
     )
     async with open_node(settings, key_from(name), ports, [(host, port) for host in hosts]) as node:
         yield node
@@ -165,3 +172,29 @@ async def test_peers_with_ipv6_alone_and_peers_with_both_are_one_ideal_ring() ->
         assert six.statistics().restarts == 0
         found = [await node.holders(key_of(b"a page"), 3) for node in nodes]
         assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.anyio
+async def test_a_test_of_reachability_dials_the_line_that_positions_follow_from() -> None:
+    dialled: list[SocketAddress] = []
+
+    async def stream(address: SocketAddress, peer: bytes) -> bool:
+        del peer
+        dialled.append(address)
+        await anyio.lowlevel.checkpoint()
+        return True
+
+    async with opened("both", ("127.1.0.1", "::1"), dial_stream=stream) as both:
+        await both.join([])
+        async with opened("again", ("127.2.0.1", "::1"), wanted=1) as again:
+            await again.join([both.lines_of(both.me.peer)[1].address])
+            await until(lambda: again.statistics().reachability.startswith("Member. 1 peer"), within_s=60)
+            assert dialled == [("127.2.0.1", again.me.address.port)], "though they had met by IPv6"
+
+
+@pytest.mark.parametrize(("is_strict", "expected"), [(True, BY_FOUR), (False, BY_SIX)])
+def test_what_is_meant_for_one_address_takes_no_other_way(is_strict: bool, expected: SocketAddress) -> None:
+    anna = endpoint_of("anna")
+    anna.way_to = lambda _to, _target, _now: (BY_SIX, False)
+    assert anna.send(Ping(id=1), other(), 0.0, is_strict=is_strict)
+    assert [address for _, address in anna.link.outgoing] == [expected]
