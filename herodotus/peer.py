@@ -102,6 +102,8 @@ class PeerParts:
     previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)
     restored: tuple[str, ...] = ()
     """Files of the home that were lost or damaged, and put back at this start."""
+    begins_network: bool = False
+    """The network was made with this home, a moment ago."""
 
     @property
     def peer_id(self) -> PeerId:
@@ -373,6 +375,7 @@ class Peer:
             sign=self._parts.key.sign,
             queue_s=self._pacer.queue_s,
             opted_out=order.opted_out,
+            begins_ring=self._parts.begins_network,
         )
         return RingSteward(steward, HostSteward(policy))
 

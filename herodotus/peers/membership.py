@@ -318,6 +318,9 @@ class RingMembership:
             self._mapping = outcome
             if not self._ring.advertise:  # the operator's statement stays
                 self.node.advertise_port(outside_port(outcome, port))
+                host = outside_host(outcome, self.node.me.address.host)
+                if host is not None and not self._is_private:
+                    self.node.moved_to(host)
             if outcome.state is not before:
                 self.node.test_reachability()
             logger.info("port mapping state=%s %s", outcome.state.value, outcome.explanation)
@@ -424,7 +427,11 @@ class RingMembership:
 
 
 def doors_to(
-    me: Contact, members: Iterable[Member], standings: Mapping[PeerKey, Standing], *, is_reachable: bool
+    me: Contact,
+    members: Iterable[Member],
+    standings: Mapping[PeerKey, Standing],
+    *,
+    is_reachable: bool,
 ) -> list[tuple[PeerKey, Address]]:
     """At which members a newcomer should knock: at this one if it can be called, then at those of age, each in
     another place."""
@@ -512,6 +519,16 @@ def outside_port(outcome: MappingOutcome, port: int) -> int:
         outcome.state in (MappingState.MAPPED, MappingState.HALF) and outcome.external_port is not None
     )
     return outcome.external_port or port if is_mapped else port
+
+
+def outside_host(outcome: MappingOutcome, host: bytes) -> bytes | None:
+    """The address by which strangers find us, by the word of the router. It counts while ours means nothing outside:
+    the first peer of a network has nobody else to tell it, and those who see us are believed before any router.
+    """
+    if ip_address(host).is_global or outcome.state is not MappingState.MAPPED or outcome.external_ip is None:
+        return None
+    outside = ip_address(outcome.external_ip)
+    return outside.packed if outside.is_global else None
 
 
 def first_slot(stated: int, last: PeerRecord | None, address: Address, *, keeps_seat: bool = False) -> int:

@@ -4,16 +4,19 @@ The server alone knows who asked for what and when. Two rings may crawl one web 
 addresses that its peers' lines have outside.
 """
 
+import json
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from herodotus.operate import lab_web
 from scripts.labs.kinds import Made
-from scripts.labs.laboratory import Laboratory, LabRing
+from scripts.labs.laboratory import SUFFIX, Laboratory, LabRing
 from scripts.labs.volunteers import end_all
 from scripts.sweeps.judging import Content, Visit, is_robots, polite
-from scripts.sweeps.looking import contents_today, exported, visits_of
+from scripts.sweeps.looking import contents_today, exported
 
 ROUNDED_S = 0.0011
 """The server's log has times to the microsecond; what wakes a process has them to the millisecond."""
@@ -44,22 +47,31 @@ def crawl_of(lab: Laboratory, clients: Collection[str], wanted: Collection[str])
     """As far as it has come."""
     first: dict[str, float] = {}
     visits, fetched, by_client = list[Visit](), Counter[str](), Counter[str]()
-    for visit, url in visits_of(lab.folder, lab.control):
-        client = visit.client.removeprefix("::ffff:")
-        if client not in clients:
+    for visit, url in _visits(lab_web.log_in(lab.folder)):
+        if visit.client not in clients:
             continue
         visits.append(visit)
-        page = url.replace(":80/", "/", 1)
-        if page.endswith("/robots.txt"):
+        if url.endswith("/robots.txt"):
             continue
-        fetched[page] += 1
-        by_client[client] += 1
-        first.setdefault(page, visit.at)
+        fetched[url] += 1
+        by_client[visit.client] += 1
+        first.setdefault(url, visit.at)
     began = min((visit.at for visit in visits), default=0.0)
     ended = max(first.values(), default=began)
     return Crawl(
         wanted=wanted, fetched=fetched, by_client=by_client, visits=visits, took_s=round(ended - began, 1)
     )
+
+
+def _visits(log: Path) -> Iterator[tuple[Visit, str]]:
+    for text in log.read_text(encoding="utf-8").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue  # the last one, still being written
+        if line["host"].endswith(SUFFIX):  # others are the tester's
+            visit = Visit(at=line["time"], host=line["host"], client=line["client"])
+            yield visit, f"http://{line['host']}{line['path']}"
 
 
 def wait_crawled(lab: Laboratory, rings: Mapping[str, Collection[str]], within_s: float) -> dict[str, Crawl]:
@@ -123,8 +135,9 @@ def settle_copies(lab: Laboratory, ring: LabRing) -> None:
 
 def judge_copies(lab: Laboratory, name: str, ring: LabRing, crawl: Crawl) -> None:
     """Ends the ring: what is on the disks is read."""
+    holding = [name for name, facts in ring.statuses().items() if facts["store"]["captures"]]
     end_all(list(ring.volunteers.values()))
-    holders = exported([one.home.path for one in ring.volunteers.values()])
+    holders = exported([ring.volunteers[name].home.path for name in holding])
     pages = {one: count for one, count in holders.items() if not is_robots(one)}
     today = set[Content](contents_today(lab.control))
     copies = min(ring.charter.copies, len(ring.volunteers))

@@ -1,7 +1,7 @@
 """Does a peer say truly what its line is? One peer of each kind of line, in a ring of public ones."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -211,15 +211,7 @@ def _row(
             kind=name, claim=Claim(standing="unknown"), sentence="", case=silent, why_not="it does not answer",
             fetched=0, held=0,
         )  # fmt: skip
-    key, claim = ring.keys[name], claim_of(sentence_of(facts))
-    reached = _reached(ring, stranger, made, facts, key)
-    case = Case(
-        by_udp=reached.by_udp,
-        by_tcp=reached.by_tcp,
-        is_owner=bool(facts["ring"]["arcs"]),
-        is_called=facts["calls"]["answered"] > 0 and key.hex()[:16] not in uncallable,
-        is_alone=facts["ring"]["members"] <= 1,
-    )
+    claim, case = claim_of(sentence_of(facts)), case_of(ring, name, made, facts, stranger, uncallable)
     return Row(
         kind=name,
         claim=claim,
@@ -229,6 +221,20 @@ def _row(
         fetched=facts["crawl"]["fetched"],
         held=facts["store"]["captures"],
         true_after_s=after,
+    )
+
+
+def case_of(
+    ring: LabRing, name: str, made: Made, facts: Facts, stranger: str, uncallable: Collection[str] = ()
+) -> Case:
+    """What a stranger finds, and what can be seen from outside; `uncallable` as others say."""
+    reached = _reached(ring, stranger, made, facts, ring.keys[name])
+    return Case(
+        by_udp=reached.by_udp,
+        by_tcp=reached.by_tcp,
+        is_owner=bool(facts["ring"]["arcs"]),
+        is_called=facts["calls"]["answered"] > 0 and ring.keys[name].hex()[:16] not in uncallable,
+        is_alone=facts["ring"]["members"] <= 1,
     )
 
 

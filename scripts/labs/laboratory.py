@@ -59,6 +59,7 @@ class Laboratory:
         self.verdicts: list[Verdict] = []
         self.began = time.monotonic()
         self._web: subprocess.Popen[bytes] | None = None
+        self._beside: list[subprocess.Popen[bytes]] = []
         self.control = ""
 
     @contextmanager
@@ -76,14 +77,23 @@ class Laboratory:
             signal.alarm(0)
             signal.signal(signal.SIGALRM, before)
             end_all(list(self.volunteers.values()))
-            if self._web is not None:
-                lab_web.end_process(self._web)
+            for process in (*self._beside, *([self._web] if self._web is not None else [])):
+                lab_web.end_process(process)
 
     def say(self, words: str) -> None:
         print(f"{self.name}: {time.monotonic() - self.began:5.0f} s: {words}", file=sys.stderr, flush=True)
 
     def note(self, name: str, is_ok: bool, detail: str) -> None:
         self.verdicts.append(Verdict(name=name, is_ok=is_ok, detail=detail))
+
+    def run_beside(self, host: Host, module: str, *words: str) -> None:
+        """A program of ours, for as long as the laboratory is open."""
+        command = host.command(sys.executable, "-m", module, *words)
+        with (self.folder / f"{host.name}.console").open("ab") as console:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True
+            )
+        self._beside.append(process)
 
     # -- the web
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from scripts.labs.addresses import addresses
 from scripts.labs.closed import closed
 from scripts.labs.families import families
+from scripts.labs.faults import faults
 from scripts.labs.helpers import ONCE, helpers
 from scripts.labs.homes import homes
 from scripts.labs.internet import CannotMake
@@ -31,6 +32,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "mix": Scenario(play=mix, limit_s=2_400, settings=SETTINGS),
         "half": Scenario(play=half, limit_s=2_400, settings=SETTINGS),
         "slow": Scenario(play=slow, limit_s=2_400, settings=SETTINGS),
+        "faults": Scenario(play=faults, limit_s=2_000),
         "families": Scenario(play=families, limit_s=1_500, settings=SETTINGS),
         "addresses": Scenario(play=addresses, limit_s=1_500, settings=SETTINGS),
         "closed": Scenario(play=closed, limit_s=1_200, settings=SETTINGS),

@@ -33,7 +33,7 @@ from crawler.core.politeness import Holder, LeaseTerms, OptOutList, OriginReport
 from crawler.core.robots import RobotsRules, parse_robots
 from crawler.core.urls import Origin, canonical, host_of, is_literal, is_public, origin_of, reached
 from dht import Arc, Contact, EventsLost, Subscription, key_of
-from dht.core.arcs import Arcs
+from dht.core.arcs import WHOLE, Arcs
 from dht.core.effects import ArcsChanged, PeerChanged, RingChanged
 from dht.core.ids import Key
 from dht.core.limits import Buckets, Rate
@@ -59,14 +59,23 @@ CHANGES_MAX = 256
 
 
 class Tenure:
-    def __init__(self, memory_s: float) -> None:
+    def __init__(self, memory_s: float, *, begins_ring: bool = False) -> None:
+        """`begins_ring`: nobody was a member before us. The whole circle, had at once and alone, was then ours always:
+        no steward before us can have granted anything."""
         self._memory_s = memory_s
+        self._begins_ring = begins_ring
         self._arcs = Arcs()
         self._earlier: deque[tuple[float, Arcs]] = deque()  # and when each ended
 
     def change(self, arcs: Arcs, now: float) -> None:
         """From now on these are ours; nothing was, before the first call."""
         assert not self._earlier or self._earlier[-1][0] <= now, "time does not run backwards"
+        if self._begins_ring and arcs:
+            self._begins_ring = False
+            if arcs == WHOLE:
+                self._arcs = arcs
+                self._earlier.clear()
+                return
         if arcs == self._arcs and self._earlier:
             return
         self._earlier.append((now, self._arcs))

@@ -108,6 +108,8 @@ class StewardParts:
     queue_s: Callable[[], float] = lambda: 0.0
     """How long bytes wait in our own line now."""
     opted_out: OptOutList = field(default_factory=OptOutList)
+    begins_ring: bool = False
+    """This peer was made with its network a moment ago, and is the first of it."""
 
 
 class RingSteward(LocalSteward):
@@ -122,7 +124,7 @@ class RingSteward(LocalSteward):
             opted_out=parts.opted_out,
         )
         self._parts = parts
-        self._tenure = Tenure(parts.terms.silent_s)
+        self._tenure = Tenure(parts.terms.silent_s, begins_ring=parts.begins_ring)
         self._desk = Desk(parts.calls)
         self._windows = Windows(
             parts.terms, self._ask_steward, self._return_to, own_key=parts.own_key, queue_s=parts.queue_s

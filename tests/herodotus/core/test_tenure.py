@@ -2,7 +2,7 @@
 
 import random
 
-from dht.core.arcs import Arc, Arcs
+from dht.core.arcs import WHOLE, Arc, Arcs
 from dht.core.ids import key_from_number, number_of
 from herodotus.crawl.stewards.office import CHANGES_MAX, Tenure
 
@@ -20,6 +20,25 @@ def test_all_is_new_at_first() -> None:
     assert tenure.has(key_from_number(10))
     assert not tenure.has(key_from_number(11))
     assert tenure.opens_at(key_from_number(5)) == 160.0
+
+
+def test_the_first_peer_of_a_network_need_not_wait_for_stewards_before_it() -> None:
+    tenure = Tenure(SILENT_S, begins_ring=True)
+    tenure.change(Arcs(), 90.0)
+    tenure.change(WHOLE, 100.0)
+    assert tenure.opens_at(key_from_number(5)) <= 100.0
+    tenure.change(Arcs([arc(0, 10)]), 110.0)
+    tenure.change(WHOLE, 120.0)
+    assert tenure.opens_at(key_from_number(5)) <= 120.0, "ours all the time"
+    assert tenure.opens_at(key_from_number(15)) == 180.0, "another's meanwhile"
+
+
+def test_a_first_peer_that_others_joined_at_once_waits_as_all_do() -> None:
+    tenure = Tenure(SILENT_S, begins_ring=True)
+    tenure.change(Arcs([arc(0, 10)]), 100.0)
+    tenure.change(WHOLE, 101.0)
+    assert tenure.opens_at(key_from_number(5)) == 160.0
+    assert tenure.opens_at(key_from_number(15)) == 161.0
 
 
 def test_what_stays_ours_keeps_its_time_and_what_comes_begins_anew() -> None:

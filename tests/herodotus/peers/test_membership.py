@@ -19,6 +19,7 @@ from herodotus.peers.membership import (
     age_on,
     first_slot,
     other_lines,
+    outside_host,
     outside_port,
     own_address,
     places_status,
@@ -113,6 +114,31 @@ def test_the_port_that_a_router_opened_is_what_others_are_told(
 ) -> None:
     outcome = MappingOutcome(state=state, explanation="", external_port=external)
     assert outside_port(outcome, 4484) == expected
+
+
+INSIDE, OUTSIDE = bytes((192, 168, 1, 10)), bytes((62, 1, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("host", "state", "told", "expected"),
+    [
+        (INSIDE, MappingState.MAPPED, "62.1.0.1", OUTSIDE),
+        (INSIDE, MappingState.MAPPED, "192.168.0.2", None),  # another router beyond it
+        (INSIDE, MappingState.HALF, "62.1.0.1", None),
+        (INSIDE, MappingState.FAILED, None, None),
+        (
+            bytes((62, 2, 0, 1)),
+            MappingState.MAPPED,
+            "62.1.0.1",
+            None,
+        ),  # others see us there, whatever it says
+    ],
+)
+def test_a_router_tells_its_address_to_a_peer_whose_own_means_nothing_outside(
+    host: bytes, state: MappingState, told: str | None, expected: bytes | None
+) -> None:
+    outcome = MappingOutcome(state=state, explanation="", external_ip=told, external_port=4484)
+    assert outside_host(outcome, host) == expected
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def create(
     facts: dict[str, Any] = dict(make_home(frame, charter, preset=preset, given=given))
     if runs:
         frame.say("Others join by an invitation: `herodotus invite` prints it while this peer runs.")
-        context.invoke(run)
+        context.invoke(run, begins_network=True)
         return
     frame.show(facts)
     frame.say("Start the peer with `herodotus run`; `herodotus invite` then prints an invitation for others.")

@@ -57,6 +57,9 @@ BEGUN_ANEW_MAX = 100
     type=click.IntRange(0),
     help="Write one JSON line to this descriptor when serving.",
 )
+@click.option(
+    "--begins-network", is_flag=True, hidden=True, help="For `network create`: there are no other peers."
+)
 @framed(json=True)
 def run(
     frame: CommandFrame,
@@ -68,6 +71,7 @@ def run(
     virtual: str | None,
     network: str | None,
     ready_fd: int | None,
+    begins_network: bool,
 ) -> None:
     """Run the peer until Ctrl-C. It serves readers, takes part in the ring, and crawls its share every day.
 
@@ -113,6 +117,7 @@ def run(
             settings=with_offered_positions(frame.home, charter, effective.settings),
             key=key,
             restored=tuple(restored),
+            begins_network=begins_network,
             previous_key=standing_previous_key(frame.home, key, passphrase, unix_seconds()),
         )
         frame.configure_logs(effective, into_home=True)
