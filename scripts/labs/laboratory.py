@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType, MappingProxyType
 
@@ -35,9 +36,13 @@ class LabFailed(Exception):
 
 
 def public_charter(name: str, *, delay_floor_s: float = PUBLIC_CHARTER.delay_floor_s) -> Charter:
-    """The public network's rules, of a network that begins today: its members are of age at once."""
-    charter = founded_on(PUBLIC_CHARTER, time.time())
-    return dataclasses.replace(charter, name=f"lab {name}", delay_floor_s=delay_floor_s)
+    """The public network's rules, of a network that begins today: its members are of age at once. Its day begins in
+    this minute: a scenario that ran into the next one would see every page fetched twice."""
+    now = datetime.now(UTC)
+    charter = founded_on(PUBLIC_CHARTER, now.timestamp())
+    return dataclasses.replace(
+        charter, name=f"lab {name}", delay_floor_s=delay_floor_s, day_start=f"{now:%H:%M}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
