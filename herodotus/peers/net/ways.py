@@ -31,6 +31,8 @@ NEXT_RELAY_S: Final = 2.0
 LEARNED_MAX: Final = 4_096
 LEARNED_S: Final = 600.0
 """A router that was in the way may have gone with the address."""
+TRIED_AGAIN_S: Final = 120.0
+"""A way that should have worked and came too late: a busy machine is slow, too."""
 _FAULTS = (CallError, OSError, LineBrokenError, WrongProtocolError, MalformedError)
 Learned = TypeVar("Learned", bound=Hashable)
 
@@ -38,13 +40,13 @@ Ask = Callable[[Contact, str, bytes, float], Awaitable[bytes]]
 
 
 class Memory(Generic[Learned]):
-    """One thing learned of a peer, for ten minutes."""
+    """One thing learned of a peer, for a time."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[bytes, tuple[float, Learned]] = OrderedDict()
 
-    def learn(self, peer: bytes, found: Learned) -> None:
-        self._of[peer] = anyio.current_time() + LEARNED_S, found
+    def learn(self, peer: bytes, found: Learned, for_s: float = LEARNED_S) -> None:
+        self._of[peer] = anyio.current_time() + for_s, found
         self._of.move_to_end(peer)
         if len(self._of) > LEARNED_MAX:
             self._of.popitem(last=False)
@@ -191,8 +193,11 @@ class Ways:
         )
         with anyio.move_on_after(TOKEN_S):
             line, way = await arrangements.call(arrangement)
-            if way is Way.JOIN and peer not in self._at_once:
-                self._only_joined.learn(peer, found=True)
+            if way is Way.JOIN and knock.wanted is None:
+                is_for_long = (
+                    answer.way is Way.JOIN
+                )  # by the relay's word; else our own haste may be to blame
+                self._only_joined.learn(peer, True, LEARNED_S if is_for_long else TRIED_AGAIN_S)
             return line, way
         raise PeerUnreachableError("nothing came of the arrangement")
 

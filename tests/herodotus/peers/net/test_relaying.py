@@ -33,7 +33,7 @@ from herodotus.peers.net.lines_wire import KNOCK, WAIT, Arranged, Knock, Waiting
 from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.peers.net.short_calls import ShortFirst
 from herodotus.peers.net.tls_line import TcpPort, claim_tcp
-from herodotus.peers.net.ways import lines_at
+from herodotus.peers.net.ways import TRIED_AGAIN_S, lines_at
 from tests.dht.link_world import NETWORK, key_from
 from tests.herodotus.peers.net.peers import LOOPBACK
 
@@ -269,6 +269,8 @@ async def test_a_way_that_fails_ends_at_the_relay_and_that_is_remembered(
         await one.call_port._streams.close()
         await one.calls.call(town.contact(other.key), "echo", b"again")
         assert kept_at(peers, "relay").counts == {"way 2": 1, "way 3": 1}
+        until_s, _ = one.call_port._streams.ways._only_joined._of[other.key]
+        assert 0 < until_s - anyio.current_time() <= TRIED_AGAIN_S, "the direct way may work then"
 
 
 async def _nothing(*_: object) -> None:
