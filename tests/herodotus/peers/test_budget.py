@@ -324,7 +324,8 @@ def test_a_peer_steps_back_and_books_its_traffic(tmp_path: Path) -> None:
         assert os.getpriority(os.PRIO_PROCESS, peer.process.pid) == max(17, before)
         status = called("status", "--home", home, "--json").json
         assert set(status["budget"]) == {
-            "month", "month_up_bytes", "month_down_bytes", "month_bytes_max", "waits_s",
+            "month", "month_up_bytes", "month_down_bytes", "month_bytes_max", "waits_s", "closed_by", "closed_s",
+            "connections",
         }  # fmt: skip
         assert peer.end()[0] == 0
     assert json.loads((home / "state" / "traffic.json").read_bytes())["format"] == 1
