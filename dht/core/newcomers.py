@@ -5,12 +5,15 @@ therefore no news until the stranger has spoken:
 
     heard of ── it says anything to us, from that host ──────────────► proven: the record enters, and is passed on
     heard of ── our ping is answered ────────────────────────────────► proven
-    heard of ── silent to us, but two helpers in two places say
+    heard of ── silent to us, but three of four helpers in four areas say
                 that it answers them (our way to it may be broken) ──► proven
     heard of ── silent ──────────────────────────────────────────────► refused, this incarnation for ten minutes
 
 Nobody has to be believed for that, so a newcomer with an empty table, and two rings that meet, need no member that both
 sides trust.  The price is one handshake for each pair of members in their life at an address.
+
+Helpers are drawn by us, of age where there are any.  Who said twice in a day that somebody lives who was gone again and
+never spoke to us is no helper for a day: it lied, or its way is as odd as ours.
 
 A ring must not be a weapon: what leaves for addresses that never answered is bounded in the link (`unanswered.py`).
 What it refuses looks like silence here.  So we ask for less than it lets through, and an honest newcomer whose turn has
@@ -28,7 +31,7 @@ from dht.core.host import MachineHost
 from dht.core.ids import PeerKey
 from dht.core.membership import MemberTable
 from dht.core.messages import Ping, ProbeReply, ProbeRequest, Reply
-from dht.core.places import place_at, standing_at
+from dht.core.places import place_at, standing_at, standing_of
 from dht.core.records import LEAF, Contact, PeerRecord, SignedRecord, first_contact_of
 from dht.core.round_trips import TIMEOUT_MAX_S
 from dht.core.rules import TRIES
@@ -46,12 +49,24 @@ ASKED_S: Final = sum(RETRIES_S)
 """As long as the link keeps the handshake open: the next one is asked when there is room for it."""
 SILENT_S: Final = 600.0
 REMEMBERED_MAX: Final = 8_192
-HELPERS: Final = 3
-HELPERS_NEEDED: Final = 2
+HELPERS: Final = 4
+"""Of 50 members with 8 liars three of four are liars once in 70, two of three once in 15."""
+HELPERS_MIN: Final = 2
+DRAWN_MAX: Final = 64
+"""Members from which they are chosen."""
+VOUCHED_MAX: Final = 256
+WRONG_MAX: Final = 2
+"""Newcomers who were gone again; an honest helper's may have left in the same minute."""
+WRONG_S: Final = 24 * 3600.0
 HELPED_MAX: Final = 4
 """Newcomers for which others are asked, at a time: each costs its address three more pings."""
 
 Hear = Callable[[SignedRecord, float, bool], object]
+
+
+def needed_of(helpers: int) -> int:
+    """So many must say yes: three of four, and two of the three or two that a small ring has."""
+    return max(HELPERS_MIN, helpers - 1)
 
 
 class _Waiting(NamedTuple):
@@ -72,6 +87,8 @@ class Newcomers:
         "_proven",
         "_silent",
         "_table",
+        "_vouched",
+        "_wrong",
         "waiting",
     )
 
@@ -88,6 +105,10 @@ class Newcomers:
         self._asked: set[PeerKey] = set()
         self._asked_of: Counter[bytes] = Counter()
         self._helped = 0
+        # Newcomers that never spoke to us, and the helpers that said they live.
+        self._vouched: OrderedDict[PeerKey, tuple[PeerKey, ...]] = OrderedDict()
+        # Helpers, and when each was wrong the last times.
+        self._wrong: OrderedDict[PeerKey, tuple[float, ...]] = OrderedDict()
 
     # --- questions
 
@@ -163,6 +184,7 @@ class Newcomers:
 
     def spoke(self, sender: Contact, now: float) -> None:
         """Its session proves key and host."""
+        self._vouched.pop(sender.peer, None)
         self.prove(sender.peer, sender.address.host)
         waiting = self.waiting.get(sender.peer)
         if waiting is not None and self._is_proven(waiting.signed):
@@ -193,43 +215,79 @@ class Newcomers:
         if contact.peer not in self.waiting:
             return  # it spoke meanwhile
         if reply is not None:
+            self._vouched.pop(contact.peer, None)
             self.prove(contact.peer, contact.address.host)
             self._end(contact.peer, now)
             return
-        helpers = self._helpers(contact)
-        if self._helped >= HELPED_MAX or len(helpers) < HELPERS_NEEDED:
+        helpers = self._helpers(contact, now)
+        if self._helped >= HELPED_MAX or len(helpers) < HELPERS_MIN:
             self._end(contact.peer, now)
             return
         self._helped += 1
-        answers: list[bool] = []
+        answers: dict[PeerKey, bool] = {}
         for helper in helpers:
             request = ProbeRequest(id=self._host.new_id(), target=contact)
-            done = partial(self._helpers_said, contact, answers, len(helpers))
+            done = partial(self._helper_said, contact, helper.peer, answers, len(helpers))
             self._host.ask(helper, request, done, now, timeout_s=TIMEOUT_MAX_S * TRIES, is_favour=True)
 
-    def _helpers_said(
-        self, contact: Contact, answers: list[bool], asked: int, reply: Reply | None, now: float
+    def _helper_said(
+        self,
+        contact: Contact,
+        helper: PeerKey,
+        answers: dict[PeerKey, bool],
+        asked: int,
+        reply: Reply | None,
+        now: float,
     ) -> None:
-        answers.append(isinstance(reply, ProbeReply) and reply.is_alive)
+        answers[helper] = isinstance(reply, ProbeReply) and reply.is_alive
         if len(answers) < asked:
             return
         self._helped -= 1
-        if sum(answers) >= HELPERS_NEEDED:
+        vouchers = tuple(one for one, is_yes in answers.items() if is_yes)
+        if len(vouchers) >= needed_of(asked) and contact.peer in self.waiting:
+            self._vouched[contact.peer] = vouchers
+            if len(self._vouched) > VOUCHED_MAX:
+                self._vouched.popitem(last=False)
             self.prove(contact.peer, contact.address.host)
         self._end(contact.peer, now)
 
-    def _helpers(self, newcomer: Contact) -> list[Contact]:
-        """Members in different places, none of them the newcomer's."""
-        contacts, rules = self._table.contacts, self._host.rules.places
-        taken = {standing_at(one.peer, one.address.host, rules).place for one in (newcomer, self._host.me)}
-        found: list[Contact] = []
-        for _ in range(4 * HELPERS if contacts else 0):
-            one = contacts[self._host.random.randrange(len(contacts))]
-            place = standing_at(one.peer, one.address.host, rules).place
-            if place not in taken and len(found) < HELPERS:
-                taken.add(place)
-                found.append(one)
-        return found
+    def _helpers(self, newcomer: Contact, now: float) -> list[Contact]:
+        """Members in different areas, or at least places, none of them the newcomer's or ours; of age before young."""
+        self._blame(now)
+        contacts, rules, random = self._table.contacts, self._host.rules.places, self._host.random
+        ours = standing_at(self._host.me.peer, self._host.me.address.host, rules)
+        its = standing_at(newcomer.peer, newcomer.address.host, rules)
+        drawn = random.sample(range(len(contacts)), min(DRAWN_MAX, len(contacts)))
+        day = rules.day_of(now)
+        known = [
+            (contacts[one], standing_of(self._table.records[contacts[one].peer].record, rules, day))
+            for one in drawn
+            if contacts[one].peer != newcomer.peer and not self._is_wrong(contacts[one].peer, now)
+        ]
+        known.sort(key=lambda pair: not pair[1].is_of_age)
+        found: dict[PeerKey, Contact] = {}
+        places, areas = {ours.place, its.place}, {ours.area, its.area}
+        for must_be_apart in (True, False):
+            for one, standing in known:
+                is_apart = not must_be_apart or standing.area not in areas
+                if len(found) < HELPERS and is_apart and standing.is_apart(places):
+                    places.update(standing.places)
+                    areas.add(standing.area)
+                    found[one.peer] = one
+        return list(found.values())
+
+    def _blame(self, now: float) -> None:
+        """Those that vouched for somebody who is gone again without a word to us."""
+        for gone in [one for one in self._vouched if one not in self._table.records]:
+            for helper in self._vouched.pop(gone):
+                self._wrong[helper] = (*self._wrong.get(helper, ()), now)[-WRONG_MAX:]
+                self._wrong.move_to_end(helper)
+        while len(self._wrong) > REMEMBERED_MAX:
+            self._wrong.popitem(last=False)
+
+    def _is_wrong(self, helper: PeerKey, now: float) -> bool:
+        times = self._wrong.get(helper, ())
+        return len(times) == WRONG_MAX and now - times[0] < WRONG_S
 
     def _end(self, peer: PeerKey, now: float) -> None:
         """It is proven, or refused for a while."""

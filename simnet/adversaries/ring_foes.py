@@ -37,8 +37,8 @@ THIRD_PARTY = bytes((199, 77, 7, 0))
 """A network in which no member is."""
 THIRD_PARTY_A_MINUTE = 16
 """Datagrams from one member to a network that never answered, whatever made it send."""
-BELIEVED_OF_A_PAIR = 4
-"""Two liars in two places may be both helpers of one who asks."""
+BELIEVED_OF_A_LIAR = 1
+"""Three liars in three places may be three of the four helpers of one who asks, until that one knows them."""
 
 
 # -- many keys ---------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def phantoms(siege: Siege, count: int, liars: int, *, for_s: float) -> Figures:
             foe.table.put(signed)
     sent = siege.watch(THIRD_PARTY)
     believed = 0
-    allowed = 0 if liars < 2 else BELIEVED_OF_A_PAIR * liars
+    allowed = 0 if liars < 3 else BELIEVED_OF_A_LIAR * liars
 
     def swear(_sender: PeerKey, _to: Contact, message: Message) -> Message:
         if isinstance(message, ProbeReply):

@@ -16,6 +16,7 @@ from dht.core.newcomers import (
     REMEMBERED_MAX,
     SILENT_S,
     WAITING_MAX,
+    WRONG_S,
     Newcomers,
 )
 from dht.core.places import PlaceRules
@@ -140,11 +141,23 @@ def is_about(message: Message, number: int) -> bool:
     return isinstance(message, ProbeRequest) and message.target == contact(number)
 
 
-@pytest.mark.parametrize(("helpers", "is_believed"), [(3, True), (2, True), (1, False), (0, False)])
-def test_two_helpers_that_reach_it_are_enough_where_our_own_way_is_broken(
-    helpers: int, is_believed: bool
+@pytest.mark.parametrize(
+    ("known", "helpers", "is_believed"),
+    [
+        (6, 4, True),
+        (6, 3, True),
+        (6, 2, False),
+        (6, 0, False),
+        (3, 2, True),
+        (3, 1, False),
+        (2, 2, True),
+        (2, 1, False),
+    ],
+)
+def test_three_of_four_helpers_that_reach_it_are_enough_where_our_own_way_is_broken(
+    known: int, helpers: int, is_believed: bool
 ) -> None:
-    one, yes = member(), helpers
+    one, yes = member(known), helpers
 
     def answer(_to: Contact, message: Message) -> Message | None:
         nonlocal yes
@@ -155,8 +168,69 @@ def test_two_helpers_that_reach_it_are_enough_where_our_own_way_is_broken(
 
     tell(one, signed(20))
     asked = pass_time(one, answer, NOW, 60)
-    assert sum(is_about(message, 20) for message in asked) >= 3, "more when it is a member that fell silent"
+    assert sum(is_about(message, 20) for message in asked) >= min(known, 4), (
+        "more of a member that fell silent"
+    )
     assert is_known(one, 20) is is_believed
+
+
+def told_by(one: RingMachine, number: int, now: float) -> set[Contact]:
+    """A newcomer that is silent to us, and whoever is asked says that it lives. The helpers that are asked."""
+    helpers: set[Contact] = set()
+    honest = {peer_number(known).peer for known in range(1, 13)}
+
+    def answer(to: Contact, message: Message) -> Message | None:
+        if is_about(message, number) and not is_known(one, number):
+            helpers.add(to)
+            return ProbeReply(id=message.id, is_alive=True)
+        if isinstance(message, Ping) and to.peer in honest:
+            return Pong(id=message.id)
+        return None
+
+    tell(one, signed(number), now=now)
+    pass_time(one, answer, now, 20)
+    return helpers
+
+
+def test_helpers_are_in_other_areas_and_of_age_where_there_are_such() -> None:
+    today = RULES.places.day_of(NOW)
+    one = member(known=0)
+    young = [at(number, (60, number, 1, 1), since=today) for number in range(1, 9)]
+    beside = [at(number, (61, 7, number, 1), since=today - 100) for number in range(11, 19)]
+    apart = [at(number, (number, 1, 1, 1), since=today - 100) for number in range(31, 34)]
+    learn(one, [*young, *beside, *apart], NOW)
+    asked = {to.address.host[:2] for to in told_by(one, 40, NOW)}
+    assert asked == {bytes((61, 7)), bytes((31, 1)), bytes((32, 1)), bytes((33, 1))}
+
+
+def test_who_vouched_twice_for_somebody_who_was_gone_again_is_no_helper_for_a_day() -> None:
+    one = member(known=12)
+    first, second = told_by(one, 20, NOW), told_by(one, 21, NOW + 30)
+    assert is_known(one, 20)
+    assert is_known(one, 21)
+    third = told_by(one, 22, NOW + 60)
+    twice = first & second | second & third | first & third
+    assert twice, "nobody knew better yet"
+    for number in (20, 21, 22):
+        one.table.remove(peer_number(number).peer)
+    later = set[Contact]()
+    for number in range(30, 36):
+        later |= told_by(one, number, NOW + 3 * number)
+    assert later
+    assert not later & twice
+    newcomers = one._gossip.newcomers
+    assert all(newcomers._is_wrong(helper.peer, NOW + 1_000) for helper in twice)
+    assert not any(newcomers._is_wrong(helper.peer, NOW + WRONG_S + 1_000) for helper in twice)
+
+
+def test_who_spoke_before_it_left_was_no_mistake_of_helpers() -> None:
+    one = member(known=12)
+    for number, now in ((20, NOW), (21, NOW + 30), (22, NOW + 60)):
+        told_by(one, number, now)
+        one.receive(Ping(id=1), first_contact_of(signed(number).record, "ip"), now + 25)
+        one.take_effects()
+        one.table.remove(peer_number(number).peer)
+    assert len(told_by(one, 23, NOW + 90)) == 4
 
 
 def test_helpers_in_one_place_are_one() -> None:
