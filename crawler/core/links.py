@@ -28,8 +28,10 @@ LINKS_MAX = 20_000
 SITEMAP_LINKS_MAX = 50_000
 LINKS_CHARS_MAX = 16 * 2**20
 """Of all links of a page, if each were as long as the base that they are relative to."""
-PARSED_BYTES_MAX = 13 * 2**18
-"""Of a page or style: a tree takes 20 times its size, also of plain text. Search engines read 2 MiB."""
+PARSED_BYTES_MAX = 2 * 2**20
+"""Of a page or style: a tree takes 23 times its size, also of plain text. Search engines read as much."""
+TAGS_MAX = 80_000
+"""Of a page: 20,000 links with an end each in an element with an end each. They take 28 MB of a tree."""
 NULS_BYTES_MAX = 3 * 2**19
 """Of a page of which a fourth or more are zeros: each takes 45 bytes of a tree. In UTF-16, where every second byte may
 be one, it is half as many letters as of others."""
@@ -180,12 +182,22 @@ def html_links(
 def _readable(body: bytes) -> bytes:
     """As much of the page as a tree is made of."""
     body = body[:PARSED_BYTES_MAX]
+    tags = body.count(b"<")
+    if tags > TAGS_MAX:
+        body, tags = body[: _end_of_tags(body)], TAGS_MAX
     if len(body) > NULS_BYTES_MAX and body.count(0) > len(body) // 4:
         body = body[:NULS_BYTES_MAX]
     # For nearly all pages this count is enough to know.
-    tags = body.count(b"<")
     worst = tags * (COUNTED_BYTES * len(body) + ELEMENT_BYTES * tags)
     return body if worst <= PLAIN_BYTES_MAX and len(body) <= PLAIN_PAGE_BYTES else fit_for_tree(body)
+
+
+def _end_of_tags(body: bytes) -> int:
+    """Where so many have begun: what follows is left out."""
+    at = -1
+    for _ in range(TAGS_MAX + 1):
+        at = body.index(b"<", at + 1)
+    return at
 
 
 def _add_anchor(element: turbohtml.Element, href: str, collected: "_Collector") -> None:

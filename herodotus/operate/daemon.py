@@ -15,6 +15,7 @@ from herodotus.core.settings.sections import Settings
 from herodotus.core.status import PeerStatus
 from herodotus.home.folder import publish_address
 from herodotus.home.identity import shown_peer_id
+from herodotus.operate.heap import give_back_remains, remains_of_malloc
 from herodotus.operate.order_socket import open_door
 from herodotus.operate.systemd import ServiceManager
 from herodotus.peer import Peer, PeerParts
@@ -42,6 +43,7 @@ async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], N
             peer = Peer(parts, world)
             async with peer.serving(), open_door(parts.home, peer.perform):
                 publish_address(parts.home, peer.http)
+                tasks.start_soon(give_back_remains, remains_of_malloc())
                 tasks.start_soon(_end_when_left, peer, stop)
                 damaged = anyio.Event()
                 tasks.start_soon(_end_when_damaged, peer, damaged, stop)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from herodotus.operate.heap import ARENAS_MAX, keep_heap_small
+from herodotus.operate.heap import ARENAS_MAX, GIVEN_BACK_FROM_BYTES, Remains, keep_heap_small
 
 IS_GLIBC = platform.libc_ver()[0] == "glibc"
 THREADS = 12
@@ -73,6 +73,55 @@ def test_without_the_rules_arenas_grow_in_number_and_large_blocks_stay_in_them()
     told = _told("plain")
     assert told["arenas"] > ARENAS_MAX
     assert told["mapped"] == 0
+
+
+_FREEING = """
+import ctypes, re
+from pathlib import Path
+
+from herodotus.operate.heap import keep_heap_small, remains_of_malloc
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+
+def resident_mb():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
+
+keep_heap_small()
+remains = remains_of_malloc()
+blocks = [libc.malloc(100_000) for _ in range(1_000)]
+for block in blocks:
+    libc.memset(block, 1, 100_000)
+for block in blocks[:-1]:
+    libc.free(block)  # the last one is at the end of the heap and keeps the others there
+before = resident_mb()
+assert remains.look()
+assert before - resident_mb() > 80, (before, resident_mb())
+assert not remains.look()
+"""
+
+
+@pytest.mark.skipif(not IS_GLIBC, reason="malloc of glibc keeps it")
+def test_what_was_freed_in_the_midst_of_the_heap_is_given_back() -> None:
+    subprocess.run([sys.executable, "-c", _FREEING], check=True, timeout=60)
+
+
+def test_it_is_given_back_when_there_is_more_of_it_than_after_the_last_time() -> None:
+    free = 50 * GIVEN_BACK_FROM_BYTES
+    trimmed: list[int] = []
+    remains = Remains(lambda: free, lambda: trimmed.append(free))
+    assert not remains.look()
+    free += GIVEN_BACK_FROM_BYTES
+    assert remains.look()
+    assert not remains.look(), "it still counts as free"
+    free -= 3 * GIVEN_BACK_FROM_BYTES  # somebody uses it
+    assert not remains.look()
+    free += 2 * GIVEN_BACK_FROM_BYTES  # and frees it
+    assert remains.look()
+    assert len(trimmed) == 2
 
 
 def test_what_an_operator_set_for_malloc_stands() -> None:
