@@ -21,7 +21,7 @@ from dht.core.places import Standing
 from dht.core.reader import Member
 from herodotus.copies.copies import Copies
 from herodotus.copies.departure import Leaving, LeavingPorts
-from herodotus.copies.doors import DoorRules, Doors, keeping, kept_quotas, size_of
+from herodotus.copies.doors import DoorRules, Doors, keeping, kept_quotas, kept_tenure, size_of
 from herodotus.copies.failures import Failures
 from herodotus.copies.hand_over import facts_of
 from herodotus.copies.notices import NoticeBoard, NoticeParts
@@ -30,8 +30,9 @@ from herodotus.copies.shared_state import Parts as CopiesParts
 from herodotus.core.alarms import alarms
 from herodotus.core.budgets import Spending
 from herodotus.core.captures import Deposit
-from herodotus.core.charter import Charter, shown_network_id
+from herodotus.core.charter import Charter, founded_s, shown_network_id
 from herodotus.core.connections import NO_BOUND, Use
+from herodotus.core.copies.tenure import Tenure
 from herodotus.core.doors import Door, Quotas, passage_in
 from herodotus.core.orders import (
     Begin,
@@ -160,6 +161,7 @@ class Peer:
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
         quota_bytes = int(parts.settings.copies.quota_mb * 1e6)
         self._quotas = Quotas(quota_bytes, self._proven_bytes, kept_quotas(parts.home.quotas))
+        self._tenure = Tenure(kept_tenure(parts.home.tenure))
         self._copies = Copies(
             self._copies_parts(own_key),
             parts.settings.copies,
@@ -286,6 +288,10 @@ class Peer:
                     steward_key=lambda host: key_of_subject(subject_of(host)),
                     quotas=self._quotas,
                     standings=self._standings,
+                    tenure=self._tenure,
+                    age_days=self._observation.age_days,
+                    founded_s=founded_s(self._parts.charter),
+                    sure_after_s=self._parts.settings.copies.compare_s,
                 )
             ),
             standings=standings_now(
@@ -567,7 +573,7 @@ class Peer:
                 self._observation.kept(self._membership.node),
                 self._budget.kept(self._membership.traffic, self._carried),
                 self._rests.kept(self._world.watch_supplies),
-                keeping(self._quotas, self._parts.home.quotas),
+                keeping(self._quotas, self._parts.home.quotas, self._tenure, self._parts.home.tenure),
                 self._calls_opened(),
                 self._relay.opened(),
                 self._rooms.opened(),

@@ -228,6 +228,8 @@ class Copies:
         for peer in seen.returned:
             self.parts.ledger.doubt(peer)  # it may have lost its disk
         view.end_promises(now)
+        if self.parts.doors is not None:
+            self.parts.doors.look(self.parts)
         if not is_other:
             return
         view.absent = seen.absent

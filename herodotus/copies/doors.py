@@ -1,7 +1,9 @@
 """May this capture of another peer come in? The doors of `core.doors`, with the ring, the clock, and the other holders.
 
 What no owner brings in time must be with two holders in different places. The sender is one of them if it is a
-holder; the others are asked for the very content (`copies/1/has`), many captures in one call.
+holder; the others are asked for the very content (`copies/1/has`), many captures in one call. A holder may also say
+that it never came, if it has held the key since before its date (`core.copies.tenure`). Where more places say so than
+have it, it is a claim: somebody invented a past.
 """
 
 import logging
@@ -23,7 +25,9 @@ from herodotus.copies import wire
 from herodotus.copies.shared_state import SHOWN_KEY, Parts
 from herodotus.core.captures import CaptureId, Deposit
 from herodotus.core.copies import PeerKey
+from herodotus.core.copies.tenure import TENURE_FORMAT, Tenure, TenureFile
 from herodotus.core.doors import (
+    DAY_S,
     DECLINED_S,
     QUOTAS_FORMAT,
     SLACK,
@@ -58,6 +62,8 @@ ASK_S: Final = 10.0
 GATHER_S: Final = 0.02
 """Captures of one parcel's neighbours are asked about together."""
 PLACES_NEEDED: Final = 2
+SETTLED_S: Final = 600.0
+"""So long the same keys must be ours: a table of a peer that joins changes by the second."""
 URL_SLASHES_MIN: Final = 3
 STEWARD_RANK_MAX: Final = 2
 """The steward is the owner of its key; two members may have come before it since, or left."""
@@ -67,6 +73,7 @@ STANDINGS_S: Final = 60.0
 """Ages change once a day, and a table of 20,000 members takes half a millisecond to copy."""
 SAVE_EVERY_S: Final = 60.0
 QUOTAS_BYTES_MAX: Final = 4 << 20
+TENURE_BYTES_MAX: Final = 1 << 20
 NEWCOMERS_S: Final = 1.0
 """Where the peer that is asked about is not among them."""
 
@@ -84,6 +91,13 @@ class DoorRules:
     quotas: Quotas
     standings: Callable[[], Mapping[ids.PeerKey, Standing]]
     """How each member counts."""
+    tenure: Tenure = field(default_factory=Tenure)
+    age_days: Callable[[bytes], int] = lambda _peer: 0
+    """For how long we have known a member ourselves; of our own key, for how long we have watched at all."""
+    founded_s: float | None = None
+    """When the network began, where its charter says so."""
+    sure_after_s: float = 86_400.0
+    """What we hold is compared with all others' within this time."""
 
 
 @dataclass(slots=True)
@@ -93,7 +107,10 @@ class _Question:
     key: bytes
     sha256: bytes
     holders: Sequence[PeerKey]
+    time_s: int
     places: set[Hashable] = field(default_factory=set)
+    denied: set[Hashable] = field(default_factory=set)
+    """Where it never came."""
     asked: set[PeerKey] = field(default_factory=set)
     is_unsure: bool = False
     """Somebody gave no answer."""
@@ -114,6 +131,8 @@ class Doors:
         self._by_window: FIFOCache[bytes, set[CaptureId]] = FIFOCache(WINDOWS_MAX)
         self._standings: Mapping[ids.PeerKey, Standing] = {}
         self._looked_at = float("-inf")
+        self._share_since = float("inf")
+        self._settled_s = min(SETTLED_S, rules.sure_after_s)
         self._is_young = False
         """Fewer places are of age than there are to be copies."""
 
@@ -133,6 +152,33 @@ class Doors:
             key = capture_key(deposit.id)
             self.declined.note(key[1:], member_of(key), sender, parts.now() + lasts_s, found)
         return found
+
+    # -- since when do we hold what we hold? --------------------------------------------------------------
+
+    def look(self, parts: Parts) -> None:
+        """To be called every few minutes. While a peer joins, its table is none to go by."""
+        now, view, holdings = parts.now(), parts.view, parts.holdings()
+        if holdings is None or not view.others() or now - view.changed_at < self._settled_s:
+            return
+        self._share_since = min(self._share_since, now)
+        self._rules.tenure.hold(view.share, int(self._rules.wall_s()), holdings.captures)
+
+    def never_came(self, parts: Parts, position: bytes, time_s: int) -> bool:
+        """Of a capture that is not here: it would be, if it were true."""
+        rules, holdings = self._rules, parts.holdings()
+        since_s = rules.tenure.since(position)
+        sure_s = rules.sure_after_s  # a holder takes as long to fetch what it is to hold
+        is_sure = since_s is not None and since_s + sure_s <= time_s < rules.wall_s() - sure_s
+        has_compared = parts.now() - self._share_since >= rules.sure_after_s
+        return is_sure and has_compared and holdings is not None and not holdings.lost
+
+    def _may_deny(self, parts: Parts, peer: PeerKey, time_s: int) -> bool:
+        """A holder whom we have known since then, or for as long as we have watched."""
+        days = (self._rules.wall_s() - time_s) // DAY_S
+        return self._rules.age_days(peer) >= min(days, self._rules.age_days(parts.view.me))
+
+    def _is_before_the_network(self, time_s: float) -> bool:
+        return self._rules.founded_s is not None and time_s < self._rules.founded_s - DAY_S
 
     def _is_within_quota(self, parts: Parts, deposit: Deposit, signer: PeerKey) -> bool:
         place, now_s = self._place_of(parts, signer), self._rules.wall_s()
@@ -163,7 +209,11 @@ class Doors:
                 return Passage(stated.first, is_healed=True)
             if door is not None and self._is_fetcher(parts, deposit, signer):
                 return Passage(door)
-        is_elsewhere = await self._is_held_elsewhere(parts, deposit, sender)
+        must_stay = stated.first is Door.BROUGHT_IN and not rules.spreads_imports
+        if must_stay or (stated.first is not Door.BROUGHT_IN and self._is_before_the_network(time_s)):
+            is_elsewhere: bool | None = await self._is_damaged_here(parts, deposit)
+        else:
+            is_elsewhere = await self._is_held_elsewhere(parts, deposit, sender)
         if is_elsewhere:
             return Passage(stated.first, is_healed=True)
         if rules.spreads_imports and self._counts(parts, signer):
@@ -259,24 +309,32 @@ class Doors:
 
     # -- the second holder --------------------------------------------------------------------------------
 
+    async def _is_damaged_here(self, parts: Parts, deposit: Deposit) -> bool:
+        return (await parts.opened().held([capture_key(deposit.id)[1:]]))[0] is Held.HERE
+
     async def _is_held_elsewhere(self, parts: Parts, deposit: Deposit, sender: PeerKey) -> bool | None:
         """None: somebody who might say yes does not answer."""
         key, me, place_of = capture_key(deposit.id)[1:], parts.view.me, partial(self._place_of, parts)
         holders = self._holders(parts, key)
-        question = _Question(key, deposit.id.digest, holders)
+        question = _Question(key, deposit.id.digest, holders, deposit.capture.time_s)
         if sender in holders:
             question.places.add(place_of(sender))
-        if (await parts.opened().held([key]))[0] is Held.HERE:
+        held = (await parts.opened().held([key]))[0]
+        if held is Held.HERE:
             question.places.add(place_of(me))  # what we have is damaged
+        elif held is Held.LACKING and self.never_came(parts, key, question.time_s):
+            question.denied.add(place_of(me))
         question.asked |= {me, sender}
         elsewhere = {place_of(one) for one in holders} - {place_of(me)}
         needed = max(1, min(PLACES_NEEDED, len(elsewhere)))
-        while len(question.places) < needed and self._next_holder(parts, question) is not None:
+        while not self._is_decided(parts, question, needed):
             question.answered = anyio.Event()
             self._waiting.append(question)
             if not self._is_asking:
                 await self._ask(parts)
             await question.answered.wait()
+        if len(question.denied - question.places) > len(question.places):
+            return False
         if len(question.places) >= needed:
             return True
         return None if question.is_unsure or any(one in parts.view.absent for one in holders) else False
@@ -286,12 +344,25 @@ class Doors:
         found = parts.view.table.of(ids.Key(key[:POSITION_BYTES]), SLACK)
         return [one.peer for one in found if self._counts(parts, one.peer)]
 
+    def _is_decided(self, parts: Parts, question: _Question, needed: int) -> bool:
+        """Nobody who is left to be asked can change it."""
+        left = {self._place_of(parts, one) for one in self._unasked(parts, question)}
+        has, denied = len(question.places), len(question.denied - question.places)
+        if not left:
+            return True
+        return (has >= needed and has >= denied + len(left)) or denied > has + len(left)
+
     def _next_holder(self, parts: Parts, question: _Question) -> PeerKey | None:
-        for peer in question.holders:
-            is_new = peer not in question.asked and self._place_of(parts, peer) not in question.places
-            if is_new and peer not in parts.view.absent:
-                return peer
-        return None
+        return next(iter(self._unasked(parts, question)), None)
+
+    def _unasked(self, parts: Parts, question: _Question) -> list[PeerKey]:
+        return [
+            peer
+            for peer in question.holders
+            if peer not in question.asked
+            and self._place_of(parts, peer) not in question.places
+            and peer not in parts.view.absent
+        ]
 
     async def _ask(self, parts: Parts) -> None:
         """By the first of those that wait, for all of them: each continues when one more holder has answered."""
@@ -320,7 +391,7 @@ class Doors:
                 question.answered.set()
 
     async def _ask_one(self, parts: Parts, peer: PeerKey, questions: Sequence[_Question]) -> None:
-        has: Sequence[bool] | None = None
+        has: Sequence[wire.Has] | None = None
         contact = parts.contact(peer)
         try:
             if contact is not None:
@@ -334,8 +405,12 @@ class Doors:
         finally:
             for at, question in enumerate(questions):
                 question.is_unsure |= has is None
-                if has is not None and has[at]:
+                if has is None:
+                    continue
+                if has[at] is wire.Has.YES:
                     question.places.add(self._place_of(parts, peer))
+                if has[at] is wire.Has.NEVER and self._may_deny(parts, peer, question.time_s):
+                    question.denied.add(self._place_of(parts, peer))
 
     # -- what is told of it -------------------------------------------------------------------------------
 
@@ -384,14 +459,31 @@ def kept_quotas(file: Path) -> QuotasFile | None:
         return None
 
 
+def kept_tenure(file: Path) -> TenureFile | None:
+    """Of the peer's last life. Without it the peer cannot say what never came, until it has held its keys anew."""
+    try:
+        return read_state_file(file, TenureFile, newest=TENURE_FORMAT, bytes_max=TENURE_BYTES_MAX)
+    except (FileSyntaxError, StorageFailure) as error:
+        logger.warning("since when we hold our keys is forgotten error=%s", error)
+        return None
+
+
 @asynccontextmanager
-async def keeping(quotas: Quotas, file: Path) -> AsyncIterator[None]:
-    """Inside, what came today is saved now and then; leaving saves it a last time."""
+async def keeping(quotas: Quotas, file: Path, tenure: Tenure, tenure_file: Path) -> AsyncIterator[None]:
+    """Inside, what came today, and since when we hold our keys, are saved now and then; leaving saves them a last
+    time."""
+
+    def save_all() -> None:
+        if quotas.is_changed:
+            _save(file, quotas.keep())
+        held = tenure.keep()
+        if held is not None:
+            _save(tenure_file, held)
 
     async def keep() -> None:
         while True:
             await anyio.sleep(SAVE_EVERY_S)
-            _save(quotas, file)
+            save_all()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(keep)
@@ -399,16 +491,14 @@ async def keeping(quotas: Quotas, file: Path) -> AsyncIterator[None]:
             yield
         finally:
             tasks.cancel_scope.cancel()
-            _save(quotas, file)
+            save_all()
 
 
-def _save(quotas: Quotas, file: Path) -> None:
-    if not quotas.is_changed:
-        return
+def _save(file: Path, kept: QuotasFile | TenureFile) -> None:
     try:
-        write_state_file(file, quotas.keep())
+        write_state_file(file, kept)
     except StorageFailure as error:
-        logger.warning("the day's quotas are not saved error=%s", error)
+        logger.warning("a state file is not saved file=%s error=%s", file.name, error)
 
 
 def size_of(deposit: Deposit) -> int:

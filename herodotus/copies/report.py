@@ -34,7 +34,7 @@ async def told_by_holders(parts: Parts, key: bytes, sha256: bytes) -> list[dict[
             if contact is not None:
                 body = wire.encode_contents([(key, sha256)])
                 answer = await parts.calls().call(contact, wire.HAS, body, deadline_s=ASK_S)
-                answers[peer] = wire.decode_has(answer, 1)[0]
+                answers[peer] = wire.decode_has(answer, 1)[0] is wire.Has.YES
         except (CallError, MalformedError):
             pass
 

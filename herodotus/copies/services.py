@@ -17,7 +17,7 @@ from herodotus.core.copies import PeerKey
 from herodotus.core.copies.ledger import PROMISE_KEPT_S, PROMISE_USED_WITHIN_S
 from herodotus.core.copies.symbols import Symbols, encode_cells
 from herodotus.core.errors import ArchiveError, MalformedError, MalformedRecordError
-from herodotus.core.index_rows import CAPTURE, TOMBSTONE
+from herodotus.core.index_rows import CAPTURE, TOMBSTONE, unread_id
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.reconciliation import Scope, member_of
 from herodotus.peers.calls import RefusedError, Services
@@ -153,7 +153,24 @@ class CopyServices:
     async def _has(self, sender: PeerKey, body: bytes) -> bytes:
         """Another holder was offered these, and asks for a second word."""
         self._check_member(sender)
-        return bytes(await self._parts.opened().has(wire.decode_contents(body)))
+        parts, contents = self._parts, wire.decode_contents(body)
+        has = await parts.opened().has(contents)
+        lacking = [key for (key, _), is_here in zip(contents, has, strict=True) if not is_here]
+        held = dict(zip(lacking, await parts.opened().held(lacking), strict=True))
+        return wire.encode_has(
+            wire.Has.YES if is_here else self._of_lacking(key, held[key])
+            for (key, _), is_here in zip(contents, has, strict=True)
+        )
+
+    def _of_lacking(self, key: bytes, held: Held) -> wire.Has:
+        """What was deleted here, or has another content of that very second, may have come."""
+        doors = self._parts.doors
+        is_never = (
+            held is Held.LACKING
+            and doors is not None
+            and doors.never_came(self._parts, key, unread_id(key).time_s)
+        )
+        return wire.Has.NEVER if is_never else wire.Has.NO
 
     def _check_member(self, sender: PeerKey) -> None:
         """Nothing of a stranger is unpacked, whatever it is."""

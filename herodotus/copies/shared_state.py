@@ -302,6 +302,14 @@ class DoorKeeper(Protocol):
         """What became of one that was let in."""
         ...
 
+    def look(self, parts: "Parts") -> None:
+        """To be called every few minutes: what do we hold?"""
+        ...
+
+    def never_came(self, parts: "Parts", position: bytes, time_s: int) -> bool:
+        """Of a capture that is not here."""
+        ...
+
     def was_ahead(self, parts: "Parts", peer: PeerKey) -> None:
         """It said of a capture of ours that its date is ahead of its clock."""
         ...

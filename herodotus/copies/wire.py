@@ -5,8 +5,9 @@ size, one after the other. All that a stranger sent is checked here for type, le
 MalformedError.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from enum import Enum
 from itertools import pairwise
 from typing import Annotated, NamedTuple, Protocol
 
@@ -241,11 +242,24 @@ def decode_contents(data: bytes) -> list[tuple[bytes, bytes]]:
     return [(one[:CAPTURE_KEY_BYTES], one[CAPTURE_KEY_BYTES:]) for one in found]
 
 
-def decode_has(data: bytes, count: int) -> list[bool]:
+class Has(Enum):
+    """What a holder says of a content."""
+
+    NO = 0
+    YES = 1
+    NEVER = 2
+    """It has held the key since before that date, and it never came."""
+
+
+def encode_has(answers: Iterable[Has]) -> bytes:
+    return bytes(one.value for one in answers)
+
+
+def decode_has(data: bytes, count: int) -> list[Has]:
     """Of each content whether the peer has it."""
-    if len(data) != count or max(data, default=0) > 1:
-        raise MalformedError("not a yes or no to each content")
-    return [bool(one) for one in data]
+    if len(data) != count or max(data, default=0) > Has.NEVER.value:
+        raise MalformedError("not an answer to each content")
+    return [Has(one) for one in data]
 
 
 def encode_poll(nonce: bytes, members: Sequence[bytes]) -> bytes:

@@ -203,6 +203,13 @@ def _canonical_value(value: object) -> object:
     return f"{value:.3f}" if isinstance(value, float) else value
 
 
+def founded_s(charter: Charter) -> float | None:
+    """In seconds since 1970; None where it does not say."""
+    if not charter.founded:
+        return None
+    return datetime.combine(date.fromisoformat(charter.founded), datetime.min.time(), UTC).timestamp()
+
+
 def founded_on(charter: Charter, unix_s: float) -> Charter:
     """Of a network that begins now: its first members need not wait for the days of probation of an old one."""
     return dataclasses.replace(charter, founded=f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d}")

@@ -129,6 +129,11 @@ class Home:
         return self.path / "state"
 
     @property
+    def tenure(self) -> Path:
+        """Since when this peer has held which keys."""
+        return self.state / "tenure.json"
+
+    @property
     def quotas(self) -> Path:
         """The bytes that each other peer brought today."""
         return self.state / "quotas.json"

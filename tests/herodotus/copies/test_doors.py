@@ -14,10 +14,12 @@ from herodotus.copies.doors import STANDINGS_S, Doors
 from herodotus.copies.hand_over import HandedOver
 from herodotus.core.captures import Deposit
 from herodotus.core.copies.holder_states import Outcome
+from herodotus.core.copies.tenure import Tenure
 from herodotus.core.doors import Declined, Door, Passage, through
 from herodotus.core.index_rows import capture_key
 from herodotus.core.signatures import SignedWindow, signed, window_field, window_statement
 from herodotus.peers.calls import RefusedError
+from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import compress_bundle
 from herodotus.store.reader import Reader
 from tests.herodotus.copies.world import (
@@ -488,9 +490,9 @@ def test_an_old_capture_needs_no_second_holder_where_its_window_holds() -> None:
 # -- tricks with what was true once -------------------------------------------------------------------------
 
 
-def test_two_places_of_one_person_that_hold_a_page_heal_its_invented_past() -> None:
-    """Not stopped: two holders of age in two places are what stands for an old capture. One alone is not enough, and
-    neither are two places that do not hold the page."""
+def test_two_places_of_one_person_that_hold_a_page_heal_a_past_from_before_all_others_held_it() -> None:
+    """Not stopped: two holders of age in two places are what stands for a capture that is older than all that the
+    others know. One alone is not enough, and neither are two places that do not hold the page."""
 
     async def play(net: Net) -> None:
         first, second, third, *_, far, other = by_rank(net)
@@ -506,6 +508,113 @@ def test_two_places_of_one_person_that_hold_a_page_heal_its_invented_past() -> N
         await third.store.store(invented)
         assert await put(first, second.me, invented) == [wire.STORED]
         assert door_in(first, invented) == "1 unknown healed"
+
+    play_with(play)
+
+
+DAY_S = 86_400
+HELD_DAYS = 12
+
+
+def days_passed(net: Net) -> None:
+    """All have held the same keys for so long, and known each other for longer."""
+    net.known_days_else = 300
+    for peer in net.peers:
+        held_s, captures = now_s(net), peer.store.archive.captures
+        since = Tenure()
+        since.hold(peer.copies.parts.view.share, held_s - HELD_DAYS * DAY_S, captures)
+        kept = since.keep()
+        assert kept is not None
+        peer.tenure._layers.clear()
+        peer.tenure._kept = structs.replace(kept, saved_s=held_s)
+        peer.tenure.hold(peer.copies.parts.view.share, held_s, captures)
+        doors_of(peer)._share_since = float("-inf")
+
+
+def test_a_past_that_two_holders_invent_of_days_when_others_held_the_page_is_a_claim() -> None:
+    async def play(net: Net) -> None:
+        first, second, third, *_ = by_rank(net)
+        days_passed(net)
+        invented = signed(second.key, page(URL, now_s(net) - 9 * DAY_S, b"invented"))
+        for peer in (second, third):
+            await peer.store.store(invented)
+        assert await put(first, second.me, invented) == [wire.DECLINED]
+
+    play_with(play, copies=6)
+
+
+def test_a_past_that_half_of_the_holders_have_is_repaired_whatever_the_others_say() -> None:
+    async def play(net: Net) -> None:
+        first, *others = by_rank(net)
+        days_passed(net)
+        true = signed(key_number(50), page(URL, now_s(net) - 9 * DAY_S, b"true"))
+        for peer in others[:2]:
+            await peer.store.store(true)
+        assert await put(first, others[0].me, true) == [wire.DECLINED]
+        doors_of(first).declined = Declined()
+        await others[2].store.store(true)  # three of six; those behind them cannot know
+        assert await put(first, others[0].me, true) == [wire.STORED]
+
+    play_with(play, copies=6)
+
+
+@pytest.mark.parametrize("why", ["held for a day", "met lately", "of before", "lost something"])
+def test_who_cannot_know_does_not_keep_a_real_past_out(why: str) -> None:
+    """Two of six copies are left, and four holders are new, or lost theirs."""
+
+    async def play(net: Net) -> None:
+        first, second, third, *others = by_rank(net)
+        days_passed(net)
+        true = signed(key_number(50), page(URL, now_s(net) - 9 * DAY_S, b"true"))
+        if why == "held for a day":
+            for peer in (first, *others):
+                peer.tenure._layers.clear()
+        elif why == "met lately":
+            net.known_days = {peer.me: 3 for peer in others}
+            first.tenure._layers.clear()
+        elif why == "of before":
+            true = signed(key_number(50), page(URL, now_s(net) - 2 * HELD_DAYS * DAY_S, b"true"))
+        else:
+            for peer in (first, *others):
+                losing(peer)
+        for peer in (second, third):
+            await peer.store.store(true)
+        assert await put(first, second.me, true) == [wire.STORED]
+
+    play_with(play, copies=6)
+
+
+def losing(peer: Peer) -> None:
+    holdings = peer.copies.parts.holdings
+    peer.copies.parts.holdings = lambda: Losing(peer.store)
+    assert holdings() is not None
+
+
+class Losing(ArchiveHoldings):
+    lost = 7
+
+
+def test_nothing_of_before_the_network_is_healed_but_what_was_brought_in_where_it_spreads() -> None:
+    async def play(net: Net) -> None:
+        first, second, third, *_ = by_rank(net)
+        old = of_a_peer_that_left(1_600_000_000)
+        for peer in (second, third):
+            await peer.store.store(old)
+        assert await put(first, second.me, old) == [wire.DECLINED]
+
+    def prepare(net: Net) -> None:
+        net.founded_s = 1_600_200_000.0
+
+    play_with(play, prepare=prepare)
+
+
+def test_what_two_holders_brought_in_stays_with_them() -> None:
+    async def play(net: Net) -> None:
+        first, second, third, *_ = by_rank(net)
+        old = through(Passage(Door.BROUGHT_IN), signed(second.key, page(URL, 1_600_000_000, b"kept")))
+        for peer in (second, third):
+            await peer.store.store(old)
+        assert await put(first, second.me, old) == [wire.KEPT_OUT]
 
     play_with(play)
 

@@ -101,8 +101,10 @@ def test_contents_that_somebody_may_have() -> None:
     data = wire.encode_contents([(key, b"d" * 32)])
     assert data.hex() == key.hex() + "64" * 32
     assert wire.decode_contents(data) == [(key, b"d" * 32)]
-    assert wire.decode_has(b"\1\0", 2) == [True, False]
-    for wrong in (b"\2\0", b"\1"):
+    said = [wire.Has.YES, wire.Has.NO, wire.Has.NEVER]
+    assert wire.encode_has(said) == b"\1\0\2"
+    assert wire.decode_has(b"\1\0\2", 3) == said
+    for wrong in (b"\3\0", b"\1"):
         with pytest.raises(MalformedError):
             wire.decode_has(wrong, 2)
 

@@ -27,6 +27,7 @@ from herodotus.copies.doors import DoorRules, Doors
 from herodotus.copies.shared_state import Parts, View
 from herodotus.core.captures import CaptureId
 from herodotus.core.copies.possession import EachItsOwn, Standings
+from herodotus.core.copies.tenure import Tenure
 from herodotus.core.doors import Quotas
 from herodotus.core.index_rows import CAPTURE, after
 from herodotus.core.settings.sections import CopiesSettings
@@ -86,6 +87,7 @@ class Peer:
     stalls: Collection[str] = ()
     """Streams that never end, once they began."""
     lost: tuple[float, Collection[bytes]] = (0.0, ())
+    tenure: Tenure = field(default_factory=Tenure)
 
     @property
     def me(self) -> bytes:
@@ -180,6 +182,10 @@ class Net:
         """Of those that are not a place of their own."""
 
         self.known: Standings = EachItsOwn()
+        self.known_days: dict[bytes, int] = {}
+        self.known_days_else = 0
+        """As each peer has observed all others, and itself."""
+        self.founded_s: float | None = None
 
     @property
     def rule(self) -> Rule:
@@ -243,6 +249,9 @@ class Net:
                     standings=self.standings,
                     network=NETWORK,
                     steward_key=steward_key,
+                    tenure=peer.tenure,
+                    age_days=lambda one: self.known_days.get(one, self.known_days_else),
+                    founded_s=self.founded_s,
                 )
             ),
             standings=lambda: self.known,
