@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
+import anyio
 from cachetools import LRUCache
 
 from herodotus.core.errors import ArchiveError
@@ -104,6 +105,12 @@ class _Queue:
             self._asked -= 1
 
 
+class _Shared(list[Version]):
+    """A history that does not change."""
+
+    stamp = -1
+
+
 class Shelf:
     """What the portal asks of an archive. Raises ArchiveError where nothing can be read now.
 
@@ -118,6 +125,11 @@ class Shelf:
         self._reading_large = _Queue(workers, LARGE, LARGE_WAITING_MAX)
         self._known_rows: WeighedCache[bytes, Row] = WeighedCache(ROWS_KEPT_BYTES_MAX)
         self._histories: LRUCache[tuple[object, ...], tuple[int, list[Version]]] = LRUCache(_HISTORIES_KEPT)
+        self._shared: weakref.WeakValueDictionary[tuple[object, ...], _Shared] = weakref.WeakValueDictionary()
+        """Long histories, as long as somebody uses them."""
+        self._turns: weakref.WeakValueDictionary[tuple[object, ...], anyio.Lock] = (
+            weakref.WeakValueDictionary()
+        )
         self._opened: weakref.ref[Catalogue] | None = None
         self._openings = 0
 
@@ -174,10 +186,18 @@ class Shelf:
         kept = self._histories.get(key)
         if kept is not None and kept[0] == stamp:
             return kept[1]
-        found = await self.in_thread(lambda: _history(catalogue, urls, from_s, to_s))
-        if len(found) <= _KEPT_VERSIONS_MAX:
-            self._histories[key] = stamp, found
-        return found
+        turn = self._turns.setdefault(key, anyio.Lock())
+        async with turn:  # a long one takes 100 MB: whoever asks for it meanwhile waits, and has the same
+            shared = self._shared.get(key)
+            if shared is not None and shared.stamp == stamp:
+                return shared
+            found = await self.in_thread(lambda: _Shared(_history(catalogue, urls, from_s, to_s)))
+            if len(found) <= _KEPT_VERSIONS_MAX:
+                self._histories[key] = stamp, found
+            else:
+                found.stamp = stamp
+                self._shared[key] = found
+            return found
 
     async def addresses(self, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[str]:
         return await self.ask(

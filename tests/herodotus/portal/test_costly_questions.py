@@ -4,17 +4,20 @@ import gzip
 import threading
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
+from herodotus.portal import archive_questions
 from herodotus.portal.answer import Answer, document, html
 from herodotus.portal.answer import _gzipped as gzipped
-from herodotus.portal.archive_questions import LARGE, Exact
+from herodotus.portal.archive_questions import LARGE, Exact, _history
 from herodotus.portal.replay import Replay, replay_answer
 from herodotus.portal.request import Request
 from herodotus.portal.targets import NEWEST
+from herodotus.store import Version
 from tests.herodotus.portal.library import HOME, HOST, SITE, Library, at, response
 from tests.herodotus.portal.rooms import Ring, Room
 from tests.herodotus.portal.test_api import asked, whole
@@ -27,6 +30,32 @@ def test_an_answer_about_versions_is_bounded_and_goes_on(monkeypatch: pytest.Mon
     contents = whole(room, f"/api/v1/captures?url={HOME}", "contents", parts_min=2)
     assert [one["count"] for one in contents] == [3, 3, 3]
     assert [len(one["captures"]) for one in contents] == [3, 1, 3]
+
+
+def test_a_long_history_is_read_once_for_all_who_ask_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_questions, "_KEPT_VERSIONS_MAX", 2)
+    read: list[list[Version]] = []
+
+    def reading(*asked: Any) -> list[Version]:
+        read.append(_history(*asked))
+        return read[-1]
+
+    monkeypatch.setattr(archive_questions, "_history", reading)
+    library = Library(*(response(HOME, f"202601{day:02}", b"%d" % day) for day in range(1, 9)))
+    found: list[list[Version]] = []
+
+    async def ask(from_s: int) -> None:
+        found.append(await library.shelf.history((HOME,), from_s))
+
+    async def ask_at_once() -> None:
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(ask, number % 2)
+
+    anyio.run(ask_at_once)
+    assert len(read) == 2
+    assert len({id(one) for one in found}) == 2
+    assert all(len(one) == 8 for one in found)
 
 
 def test_long_answers_are_written_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
