@@ -52,7 +52,7 @@ class StewardPort(Protocol):
         """Says when the next fetch from the origin may start."""
 
 
-LARGE_BODIES_AT_ONCE = 6
+LARGE_BODIES_AT_ONCE = 4
 """Bodies above half a MiB wait for one of these places, so that 56 of them cannot fill the memory."""
 HUGE_BODIES_AT_ONCE = 1
 """The same above 4 MiB: such a body takes several times its size until it is stored."""
