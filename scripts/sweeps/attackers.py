@@ -3,6 +3,7 @@
 scripts/sweep attackers                        two seeds of each on small rings: under half a minute
 scripts/sweep attackers --seeds 1..1000 --peers 50 --jobs 2
 scripts/sweep attackers --only phantoms --seeds 7..7
+scripts/sweep attackers --seeds 1..1000 --share 3/8   the third of eight pieces, each for another machine
 """
 
 import argparse
@@ -55,11 +56,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = 0
     rows = []
     for name in names:
-        reports = _run(ATTACKS[name], seeds, peers, is_short=is_short, jobs=asked.jobs)
+        mine = seeds[asked.share[0] - 1 :: asked.share[1]]
+        reports = _run(ATTACKS[name], mine, peers, is_short=is_short, jobs=asked.jobs)
         broken = [one for one in reports if not one.ok]
         failed += len(broken)
         cpu_s = sum(one.cpu_s for one in reports)
-        print(f"{name:18}{len(reports):7,} seeds {len(broken):5,} broken {cpu_s:9.1f} CPU-s", flush=True)
+        each = sorted(one.cpu_s for one in reports) or [0.0]
+        print(
+            f"{name:18}{len(reports):7,} seeds {len(broken):5,} broken {cpu_s:9.1f} CPU-s,"
+            f" a seed {cpu_s / len(each):.1f}, at most {each[-1]:.1f}",
+            flush=True,
+        )
         for one in broken:
             print(f"    seed {one.seed}: {(one.violation or {}).get('detail')}", flush=True)
         seeds_broken = [one.seed for one in broken]
@@ -87,11 +94,21 @@ def _play(scenario: str, options: Options, seed: int) -> RunReport:
     return replace(report, series={}, last_events=[])
 
 
+def share_of(text: str) -> tuple[int, int]:
+    piece, _, pieces = text.partition("/")
+    if not (piece.isdecimal() and pieces.isdecimal() and 1 <= int(piece) <= int(pieces)):
+        raise argparse.ArgumentTypeError(f"{text}: write it as PIECE/PIECES, such as 3/8")
+    return int(piece), int(pieces)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/sweep attackers", description=__doc__)
     parser.add_argument("--seeds", default=None, help="A..B; without it a short form of 1..2")
     parser.add_argument("--peers", type=int, default=None, help="honest ones: 50, or 20 in the short form")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument(
+        "--share", type=share_of, default=(1, 1), metavar="I/N", help="one piece of N of the seeds"
+    )
     parser.add_argument("--only", action="append", choices=list(ATTACKS), metavar="ATTACK")
     parser.add_argument("--json", action="store_true")
     return parser

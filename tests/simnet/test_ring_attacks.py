@@ -1,5 +1,6 @@
 """Does a ring of cores stand what attackers do to it, and do the checkers fail where a rule is switched off?"""
 
+import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -109,3 +110,11 @@ def test_the_third_party_is_nobody_s_place() -> None:
     assert not siege.watch(THIRD_PARTY)
     siege.pass_time(60)
     assert not siege.watch(THIRD_PARTY)
+
+
+def test_pieces_of_a_sweep_are_all_seeds_once() -> None:
+    seeds, pieces = range(1, 30), [attackers.share_of(f"{piece}/4") for piece in (1, 2, 3, 4)]
+    assert sorted(seed for piece, of in pieces for seed in seeds[piece - 1 :: of]) == list(seeds)
+    for wrong in ("0/4", "5/4", "1", "a/b", "1/0"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            attackers.share_of(wrong)
