@@ -42,8 +42,9 @@ WINDOW_BYTES_FIRST, WINDOW_BYTES_MAX = 1 << 14, 1 << 22
 """What may be outstanding on a line that is new to us; twice as much when so much arrived without a queue, and beyond
 the largest without a bound. Three connections that start at once lose a third of their packets in a modem of 256
 kbit/s, and no rate can be measured then."""
-SHARE: Final = 0.9
-"""Of the measured rate; the rest is for what is not paced, and for headers, of which small pieces have more."""
+SHARE, SHARE_AGAIN = 0.93, 0.88
+"""Of the measured rate; the rest is for what is not paced, and for headers, of which small pieces have more. A line
+that slowed down is measured in less time, and a packet more or less makes more of a difference."""
 QUEUE_MAX_S: Final = 0.15
 SIGNS: Final = 4
 SIGN_EVERY_S: Final = 0.15
@@ -232,8 +233,10 @@ class LineRate:
 
     def _note(self, carried: float, now: float) -> None:
         before = self.at(now)
-        if before is None or carried < CARRIED_ALL * before:
+        if before is None:
             self._rate = self._ceiling = max(RATE_MIN, SHARE * carried)
+        elif carried < CARRIED_ALL * before:
+            self._rate = self._ceiling = max(RATE_MIN, SHARE_AGAIN * carried)
         else:  # it carried what was sent, so the queue is not ours: what this costs comes back
             self._rate, self._ceiling = max(RATE_MIN, LOSS * before), before
         if self._offered is not None:

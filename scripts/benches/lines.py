@@ -16,6 +16,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import statistics
 import struct
 import subprocess
@@ -345,6 +346,7 @@ def main() -> None:
     elif reason := why_not():
         print(f"lines: not measured here: {reason}")
     else:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the namespaces go as well
         print("| | leases p50, ms | p95 | most | copies have of the line |\n|---|---|---|---|---|")
         for is_paced, name in ((True, "paced, by datagram"), (False, "unpaced, by stream")):
             for phase, took, share in measured(options.seconds, is_paced=is_paced):

@@ -6,7 +6,7 @@ import anyio
 import pytest
 import trio.testing
 
-from herodotus.core.pacer import Traffic, WaySample
+from herodotus.core.pacer import SHARE, Traffic, WaySample
 from herodotus.peers.net.connection import FrameConnection
 from herodotus.peers.net.pacing import LinePacer, traffic_of
 
@@ -137,7 +137,7 @@ async def test_another_address_is_another_line() -> None:
     pacer._rate._note(30_000.0, anyio.current_time())
     await anyio.sleep(1.0)
     await pacer.send(connection, bytes(100), "copies.put")
-    assert pacer.rate == pytest.approx(27_000.0)
+    assert pacer.rate == pytest.approx(SHARE * 30_000)
     lines = "office"
     await anyio.sleep(1.0)
     await pacer.send(connection, bytes(100), "copies.put")
