@@ -180,6 +180,15 @@ class Movers:
             seen[positions] = seen.get(positions, 0) + 1
         return max(seen.values()) / len(self.known)
 
+    def misplaced(self) -> int:
+        """Members that a table has at a position where they are not."""
+        right = {node.contact for one in self.known.values() for node in one.machine.nodes}
+        return sum(
+            contact.peer in self.known and contact not in right
+            for one in self.known.values()
+            for contact in one.machine.table.contacts
+        )
+
     def knowing(self, one: Mover) -> float:
         """The part of the others whose table has its present address."""
         others = [other for other in self.known.values() if other is not one]

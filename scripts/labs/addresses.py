@@ -50,7 +50,7 @@ def addresses(lab: Laboratory, asked: Asked) -> Rows:
 
     def behind(_one: Volunteer) -> None:
         lab.internet.change_address(router)
-        router.apply()
+        router.do("conntrack -F")  # what is mapped stays so, at the new address
 
     ways: Mapping[str, tuple[str, Callable[[Volunteer], object]]] = MappingProxyType(
         {

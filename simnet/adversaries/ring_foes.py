@@ -102,6 +102,7 @@ def phantoms(siege: Siege, count: int, liars: int, *, for_s: float) -> Figures:
             virtual_nodes=1,
             since=1,
             trail=(),
+            seat=None,
         )
         invented.append(SimulatedNotary(peer).sign_record(record))
     names = {signed.peer for signed in invented}
