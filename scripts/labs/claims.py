@@ -45,6 +45,8 @@ def claim_of(sentence: str) -> Claim:
         if _CLOSED.search(sentence):
             return Claim(standing="closed")
         return Claim(standing="trust" if _ON_TRUST.search(sentence) else "member")
+    if words.startswith("cut off"):
+        return Claim(standing="alone")
     for standing in ("helper", "alone", "leaf"):
         if words.startswith(standing):
             return Claim(standing=standing)
@@ -84,4 +86,5 @@ def _got(gets: bool) -> str:
 
 
 def sentence_of(facts: Mapping[str, Any]) -> str:
-    return str(facts["ring"]["reachability"])
+    """The first that its operator reads."""
+    return str(facts["said"]["standing"])

@@ -13,7 +13,9 @@ runs in namespaces of its own (`scripts/sweeps/namespaces.py`). It does not know
 
 import ctypes
 import os
+import select
 import shlex
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +29,7 @@ WEB_V4, WEB_V6 = "93.184.0.{}", "2a93:184::{:x}"
 WEB_HOSTS_MAX = 250
 _GATEWAY_V4, _GATEWAY_V6 = "169.254.1.1", "fe80::1"
 _CUSTOMER_V6 = "fe80::2"
+DAEMON_ENDS_S = 10.0
 _CLONE_NEWNET = 0x4000_0000
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -133,8 +136,8 @@ class Router(Host):
         config = routers.daemon_config(self.behaviour, self._lan)
         note, file = Path(f"/run/{self.name}.pid"), Path(f"/run/{self.name}.conf")
         if note.exists():
-            do(f"kill {note.read_text(encoding='ascii').strip()}")
-            note.unlink()
+            _end_daemon(int(note.read_text(encoding="ascii")))
+            note.unlink(missing_ok=True)  # it takes its note along, if it has the time
         if config is not None:
             file.write_text(config, encoding="ascii")
             self.do(f"miniupnpd -f {file} -P {note}")
@@ -266,6 +269,16 @@ class Internet:
             at.do(f"ip -6 route add default via {_GATEWAY_V6} dev {interface}")
             addresses.append(address)
         return tuple(addresses)
+
+
+def _end_daemon(pid: int) -> None:
+    """And waits, since the next one needs its ports."""
+    handle = os.pidfd_open(pid)
+    try:
+        os.kill(pid, signal.SIGKILL)  # as when the plug is pulled
+        select.select([handle], [], [], DAEMON_ENDS_S)
+    finally:
+        os.close(handle)
 
 
 def _address_v4(number: int) -> str:

@@ -53,7 +53,7 @@ def mix(lab: Laboratory, asked: Asked) -> Rows:
                 "sentence": sentence_of(facts),
             }
         )
-        is_share = fetched > 0 and (held > 0 or claim.standing == "helper")
+        is_share = fetched > 0 and (held > 0 or facts["helping"]["fetched"] > 0)
         lab.note(f"{name} does its share", is_share, f"{claim.standing}: {fetched} fetched, {held} held")
     judge_once(lab, "mix", crawl, [ring])
     judge_spacing(lab, "mix", crawl, ring.charter.delay_floor_s)
@@ -112,7 +112,9 @@ def _wait_standings(lab: Laboratory, ring: LabRing) -> None:
     """Until each peer says what it is, and has said it for a test's time."""
     names = len(ring.volunteers)
     lab.until(
-        lambda: sum("unknown" not in sentence_of(one)[:8] for one in ring.statuses().values()) == names,
+        lambda: (
+            sum(claim_of(sentence_of(one)).standing != "unknown" for one in ring.statuses().values()) == names
+        ),
         STARTED_S,
     )
     lab.linger(20.0)

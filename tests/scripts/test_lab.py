@@ -40,7 +40,8 @@ def test_each_scenario_is_listed_with_what_it_does(capsys: pytest.CaptureFixture
         ("Not callable yet: 5 peers tried. Fetching for others.", Claim(standing="leaf")),
         ("Helper: nobody can call this line.", Claim(standing="helper")),
         ("Alone: no peer answered since 09:14.", Claim(standing="alone")),
-        ("", Claim(standing="unknown")),
+        ("Cut off: none of 5 other members answered since 09:14.", Claim(standing="alone")),
+        ("Looking for other peers.", Claim(standing="unknown")),
     ],
 )
 def test_what_a_status_says_of_the_line_is_understood(sentence: str, claim: Claim) -> None:
