@@ -172,15 +172,16 @@ def test_a_stranger_of_age_without_a_seat_is_asked_about_too() -> None:
 
 def test_nobody_speaks_for_its_own_seat(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dht.core.seat_checks.PATIENCE_S", 0.0)
-    one, here = member(OTHERS[:1]), seated(SUBJECT)
-    tell(one, here)
+    one = member([*OTHERS[:2], seated(SUBJECT)])
+    tell(one, replace(FALSE, incarnation=2))
     questions = asked(one)
-    theirs = [(to, question) for to, question in questions if to.peer == here.peer]
-    assert len(theirs) == 1, "in a ring of three it is among those that are asked"
+    assert FALSE.peer in {to.peer for to, _ in questions}, (
+        "in a ring of four it is among those that are asked"
+    )
     for to, question in questions:
-        word = 1 if to.peer == here.peer else 2
+        word = 0 if to.peer == OTHERS[0].peer else 1
         one.receive(SeatsKnown(id=question.id, words=bytes((word,))), to, NOW + 2)
-    assert here.peer not in one.table.records
+    assert one.table.records[FALSE.peer].record.seat == seated(SUBJECT).seat
 
 
 def test_silence_and_answers_of_another_length_are_no_agreement() -> None:
