@@ -315,7 +315,7 @@ def role(namespace: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
         *words,
     )
     here = Path(__file__).resolve().parents[2]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=here) as process:  # our own words
+    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, cwd=here) as process:  # our own words
         try:
             yield process
         finally:
@@ -324,7 +324,7 @@ def role(namespace: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def word_of(modem: Modem, process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
     assert process.stdout is not None
-    modem.run_until([process.stdout.fileno()])
+    modem.run_until([process.stdout.fileno()])  # nothing is buffered here that `select` would not see
     line = process.stdout.readline()
     return json.loads(line) if line else None
 
