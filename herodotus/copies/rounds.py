@@ -196,12 +196,9 @@ class Rounds:
         found = await compare(parts, contact, scope, nonce, wants_promise=wants)
         absent = await self._act_on(contact.peer, purpose, found)
         # A copy to be dropped must be there to the last content, not only something of each day. And what a URL got
-        # on one day besides the first would miss for good a holder that was none when it came.
-        keys = (
-            []
-            if purpose is Purpose.SPARE
-            else await holdings.keys(scope, beside_others=purpose is Purpose.SHARED)
-        )
+        # on one day besides the first would miss for good a holder that was none when it came, or that a split kept
+        # from the one that fetched it: by the whole ring that may have a spare copy only.
+        keys = await holdings.keys(scope, beside_others=purpose is not Purpose.SURPLUS)
         removed = {one for one in found.missing_here if one[-1:] == TOMBSTONE}
         absent_for_good = {key for key in absent if member_of(TOMBSTONE + key) in removed}
         lacking, unwanted = await self._contents_lacking(contact, sorted({*keys, *absent_for_good}))

@@ -12,6 +12,7 @@ from herodotus.copies import wire
 from herodotus.core.copies.schedule import ComparisonSchedule, Purpose
 from herodotus.store.settings import ArchiveSettings
 from tests.herodotus.copies.world import SETTINGS, Net, Peer, deposit, in_world, ring_of
+from tests.herodotus.store.making import NOW_S
 
 COPIES, SPARES = 3, 2
 PLACES = PlaceRules(spare_copies=SPARES)
@@ -96,6 +97,30 @@ def test_spares_take_no_room_that_is_needed_and_are_no_surplus_before() -> None:
         assert all(
             set(net.holders(key)) <= {net.peers[n].me for n in net.copies_of(key)} for key in keys | more
         )
+
+    in_world(play, copies=COPIES, places=PLACES)
+
+
+def test_what_a_keeper_of_spares_fetched_alone_comes_to_the_holders_beside_what_they_have_of_that_day() -> (
+    None
+):
+    """While the ring was split it owned the URL on its side. Members do not tell how many captures a day has."""
+
+    async def play(net: Net) -> None:
+        net.settings = ROOMY
+        await ring_of(net, *[None] * 8)
+        url = "http://example.org/"
+        first = await deposit(net.peers[0], url)
+        await until(lambda: keepers(net, first) <= net.copies_of(first), 1_500)
+        alone = max(keepers(net, first) - {net.by_key[one].number for one in net.holders(first)})
+        net.split({alone: 1})
+        second = await deposit(net.peers[alone], url, time_s=NOW_S + 60, body=b"changed since")
+        await anyio.sleep(300)  # it has tried to send it
+        assert net.copies_of(second) == {alone}
+        net.heal()
+        holders = {net.by_key[one].number for one in net.holders(second)}
+        assert alone not in holders
+        await until(lambda: holders <= net.copies_of(second), 3_000)
 
     in_world(play, copies=COPIES, places=PLACES)
 
