@@ -124,10 +124,11 @@ def problem(status: HTTPStatus, detail: str, headers: Headers | None = None) -> 
     return document(facts, status, headers, "application/problem+json")
 
 
-def data(content_type: str, words: str, headers: Headers) -> Answer:
+def data(content_type: str, words: str | bytes, headers: Headers) -> Answer:
     """For programs of any site; what UTF-8 cannot write becomes a question mark."""
     headers = {**PUBLIC, **headers, "X-Content-Type-Options": "nosniff"}
-    return Answer(content_type=content_type, body=words.encode("utf-8", "replace"), headers=headers)
+    body = words.encode("utf-8", "replace") if isinstance(words, str) else words
+    return Answer(content_type=content_type, body=body, headers=headers)
 
 
 COMPRESSED_BYTES_MIN = 1_000  # below, the headers weigh more than what is saved

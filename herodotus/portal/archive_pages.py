@@ -5,7 +5,8 @@ problem+json for machines.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -32,6 +33,7 @@ from herodotus.portal.histories import history_json, history_page
 from herodotus.portal.memento import (
     Places,
     availability,
+    gathered,
     header_url,
     history_links,
     memento_path,
@@ -202,30 +204,33 @@ class ArchivePages:
         url = (await self._shelf.held(urls) or urls)[0]
         return moved(f"/web/*/{header_url(url)}", HTTPStatus.MOVED_PERMANENTLY, _BRIEF)
 
-    async def _versions(self, url: str, moment: Moment | None = None) -> tuple[str, list[Version]]:
+    @asynccontextmanager
+    async def _versions(
+        self, url: str, moment: Moment | None = None
+    ) -> AsyncIterator[tuple[str, list[Version]]]:
         """Of the first spelling that has captures."""
         urls = spellings(url)
         from_s, to_s = (0, TIME_MAX_S) if moment is None else (moment.from_s, moment.to_s)
         for one in urls:
-            versions = await self._shelf.history((one,), from_s, to_s)
-            if versions:
-                return one, versions
-        return urls[0], []
+            async with self._shelf.history((one,), from_s, to_s) as versions:
+                if versions:
+                    yield one, versions
+                    return
+        yield urls[0], []
 
     async def _history(self, asked: Asked, target: WebTarget) -> Answer:
-        url, versions = await self._versions(target.url, target.moment)
-        if not versions:
-            return await self._not_archived(asked, url, text=target.url)
-        if wants_json(asked.request):
-            body = await self._quickly(len(versions), partial(history_json, versions))
-            headers = {**PUBLIC, **_BRIEF, "Vary": "Accept"}
-            return Answer(content_type="application/json", body=body, headers=headers)
-        period = target.moment.digits if target.moment else ""
-        write = partial(history_page, url, versions, period, note=self._note)
-        page = await self._quickly(len(versions), write)
-        return html(
-            page, headers={"Link": history_links(asked.origin, url, versions), **_BRIEF, "Vary": "Accept"}
-        )
+        async with self._versions(target.url, target.moment) as (url, versions):
+            if not versions:
+                return await self._not_archived(asked, url, text=target.url)
+            if wants_json(asked.request):
+                body = await self._quickly(len(versions), partial(history_json, versions))
+                headers = {**PUBLIC, **_BRIEF, "Vary": "Accept"}
+                return Answer(content_type="application/json", body=body, headers=headers)
+            period = target.moment.digits if target.moment else ""
+            write = partial(history_page, url, versions, period, note=self._note)
+            page = await self._quickly(len(versions), write)
+            links = history_links(asked.origin, url, versions)
+            return html(page, headers={"Link": links, **_BRIEF, "Vary": "Accept"})
 
     async def _listing(self, asked: Asked, target: WebTarget) -> Answer:
         prefix, ranges = listed_by(target)
@@ -274,17 +279,18 @@ class ArchivePages:
     async def _timemap(self, asked: Asked, target: WebTarget) -> Answer:
         if target.form == "html":
             return moved(f"/web/*/{header_url(target.url)}")
-        url, versions = await self._versions(target.url)
-        if not versions:
-            found = await self._not_here(asked, url, text=target.url)
-            return found or problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
-        places, moments = Places(origin=asked.origin, url=url), moments_of(versions)
-        if target.form == "cdxj":
-            write = partial(timemap_cdxj, places, versions)
-        else:
-            write = partial(timemap_link if target.form == "link" else timemap_json, places, moments)
-        answer = data(_TIMEMAP_TYPES[target.form], await self._quickly(len(versions), write), _BRIEF)
-        return replace(answer, is_of_archive_alone=True)
+        async with self._versions(target.url) as (url, versions):
+            if not versions:
+                found = await self._not_here(asked, url, text=target.url)
+                return found or problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
+            places, moments = Places(origin=asked.origin, url=url), moments_of(versions)
+            if target.form == "cdxj":
+                pieces = timemap_cdxj(places, versions)
+            else:
+                pieces = (timemap_link if target.form == "link" else timemap_json)(places, moments)
+            write = partial(gathered, pieces)
+            answer = data(_TIMEMAP_TYPES[target.form], await self._quickly(len(versions), write), _BRIEF)
+            return replace(answer, is_of_archive_alone=True)
 
     # -- replay -------------------------------------------------------------------------------------------
 
@@ -449,8 +455,8 @@ class ArchivePages:
             return there
         facts = availability(url, digits)
         if chosen is not None:
-            versions = await self._shelf.history((chosen.url,), chosen.time_s, chosen.time_s)
-            status = versions[0].status if versions else 200
+            async with self._shelf.history((chosen.url,), chosen.time_s, chosen.time_s) as versions:
+                status = versions[0].status if versions else 200
             places = Places(origin=asked.origin, url=chosen.url)
             facts = availability(url, digits, places.memento(chosen.time_s), chosen.time_s, status)
         return replace(document(facts, headers=PUBLIC), is_of_archive_alone=chosen is not None)

@@ -5,7 +5,8 @@ the other peers, and a bounded queue before them. When it is full, a reader is t
 """
 
 import weakref
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -29,6 +30,7 @@ from herodotus.portal.cdx import (
     end_of_part,
     row_of,
     thinned,
+    thinned_places,
 )
 from herodotus.portal.targets import BadQuestionError, Moment, choose
 from herodotus.store import Around, Catalogue, StoredCapture, Version
@@ -49,7 +51,13 @@ ROWS_KEPT_BYTES_MAX = 32 * 1024 * 1024
 """Rows of lists over many addresses: some 25,000."""
 _ROW_BYTES = 1_200  # a dictionary of seven short words, and its key
 _COMMITS_BITS = 48
+_COUNTED = "dupecount"
 _KEPT_VERSIONS_MAX = 2_000  # longer histories are read again, so the cache takes about 100 MB at most
+SHORT_VERSIONS_MAX = 5_000
+"""With an answer that is made of them some 15 MB, so 60 MB in four threads. A hundred thousand take 200 MB."""
+LONG_WAITING_MAX = 64
+LONG_WAIT_S = 30.0
+"""For a turn at a long history: some thirty answers of 100,000 versions. Then most clients have given up."""
 
 T = TypeVar("T")
 
@@ -105,10 +113,42 @@ class _Queue:
             self._asked -= 1
 
 
-class _Shared(list[Version]):
-    """A history that does not change."""
+class _LongTurns:
+    """One long history at a time, from reading it until an answer is made of it. Whoever comes next may want the
+    same, so it is kept as long as somebody waits."""
 
-    stamp = -1
+    def __init__(self) -> None:
+        self._turn = anyio.Lock()
+        self._asked = 0
+        self._kept: tuple[object, list[Version]] | None = None
+
+    @asynccontextmanager
+    async def history(
+        self, key: object, read: Callable[[], Awaitable[list[Version]]]
+    ) -> AsyncIterator[list[Version]]:
+        if self._asked > LONG_WAITING_MAX:
+            raise TooBusyError
+        self._asked += 1
+        try:
+            await self._wait()
+            try:
+                kept = self._kept
+                if kept is None or kept[0] != key:
+                    self._kept = kept = None  # before there is another
+                    self._kept = kept = key, await read()
+                yield kept[1]
+            finally:
+                self._turn.release()
+        finally:
+            self._asked -= 1
+            if not self._asked:
+                self._kept = None
+
+    async def _wait(self) -> None:
+        with anyio.move_on_after(LONG_WAIT_S):
+            await self._turn.acquire()
+            return
+        raise TooBusyError
 
 
 class Shelf:
@@ -125,11 +165,7 @@ class Shelf:
         self._reading_large = _Queue(workers, LARGE, LARGE_WAITING_MAX)
         self._known_rows: WeighedCache[bytes, Row] = WeighedCache(ROWS_KEPT_BYTES_MAX)
         self._histories: LRUCache[tuple[object, ...], tuple[int, list[Version]]] = LRUCache(_HISTORIES_KEPT)
-        self._shared: weakref.WeakValueDictionary[tuple[object, ...], _Shared] = weakref.WeakValueDictionary()
-        """Long histories, as long as somebody uses them."""
-        self._turns: weakref.WeakValueDictionary[tuple[object, ...], anyio.Lock] = (
-            weakref.WeakValueDictionary()
-        )
+        self._long = _LongTurns()
         self._opened: weakref.ref[Catalogue] | None = None
         self._openings = 0
 
@@ -180,24 +216,29 @@ class Shelf:
         while piece := await self._workers.work(lambda: next(pieces, b""), LARGE):
             yield piece
 
-    async def history(self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S) -> list[Version]:
+    @asynccontextmanager
+    async def history(
+        self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S
+    ) -> AsyncIterator[list[Version]]:
+        """To make an answer of. While a long one is open, others who want a long one wait."""
         catalogue, key = self._catalogue(), (urls, from_s, to_s)
         stamp = self._stamp_of(catalogue)
         kept = self._histories.get(key)
         if kept is not None and kept[0] == stamp:
-            return kept[1]
-        turn = self._turns.setdefault(key, anyio.Lock())
-        async with turn:  # a long one takes 100 MB: whoever asks for it meanwhile waits, and has the same
-            shared = self._shared.get(key)
-            if shared is not None and shared.stamp == stamp:
-                return shared
-            found = await self.in_thread(lambda: _Shared(_history(catalogue, urls, from_s, to_s)))
+            yield kept[1]
+            return
+        found = await self.in_thread(lambda: _short_history(catalogue, urls, from_s, to_s))
+        if found is not None:
             if len(found) <= _KEPT_VERSIONS_MAX:
                 self._histories[key] = stamp, found
-            else:
-                found.stamp = stamp
-                self._shared[key] = found
-            return found
+            yield found
+            return
+
+        async def read() -> list[Version]:
+            return await self.in_thread(lambda: _history(catalogue, urls, from_s, to_s))
+
+        async with self._long.history((key, stamp), read) as long:
+            yield long
 
     async def addresses(self, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[str]:
         return await self.ask(
@@ -219,10 +260,10 @@ class Shelf:
 
     async def rows(self, question: CdxQuestion) -> CdxRows:
         if question.urls:
-            versions = await self.history(question.urls, question.from_s, question.to_s)
-            if len(versions) > QUICK_ROWS:
-                return await self.in_thread(lambda: exact_rows(versions, question, self._steady_s))
-            return exact_rows(versions, question, self._steady_s)
+            async with self.history(question.urls, question.from_s, question.to_s) as versions:
+                if len(versions) > QUICK_ROWS:
+                    return await self.in_thread(lambda: exact_rows(versions, question, self._steady_s))
+                return exact_rows(versions, question, self._steady_s)
         return await self.ask(lambda catalogue: _rows(catalogue, question, self._known_rows, self._steady_s))
 
 
@@ -257,14 +298,26 @@ def _choose(
     return None
 
 
+def _short_history(
+    catalogue: Catalogue, urls: tuple[str, ...], from_s: int, to_s: int
+) -> list[Version] | None:
+    """None where it is long; the index tells that without a record being read."""
+    most = SHORT_VERSIONS_MAX + 1
+    entries = (entry for url in urls for entry in catalogue.entries(url, from_s, to_s, most))
+    is_long = next(islice(entries, SHORT_VERSIONS_MAX, None), None) is not None
+    return None if is_long else _history(catalogue, urls, from_s, to_s)
+
+
 def _history(catalogue: Catalogue, urls: tuple[str, ...], from_s: int, to_s: int) -> list[Version]:
     found = (version for url in urls for version in catalogue.history(url, from_s, to_s))
     return sorted(found, key=lambda version: (version.first_seen_s, version.url))
 
 
 def exact_rows(versions: list[Version], question: CdxQuestion, now: Callable[[], float]) -> CdxRows:
-    """All spellings of one address; they are few enough to be sorted as a whole."""
-    rows = list(thinned(map(row_of, versions), question, now))
+    """All spellings of one address; they are few enough to be sorted as a whole. Only rows that are shown are kept: a
+    row takes more than its version."""
+    pairs = ((version, row_of(version)) for version in versions)
+    found = [(version, row.get(_COUNTED)) for version, row in thinned_places(pairs, question, now)]
     if question.shows_pages:
         return CdxRows(pages=1)
     if question.page:
@@ -272,21 +325,31 @@ def exact_rows(versions: list[Version], question: CdxQuestion, now: Callable[[],
     if question.closest is not None:
         moment = question.closest
         target = moment.target_s if moment.is_exact else moment.from_s
-        rows.sort(key=lambda row: abs(_seconds(row) - target))
+        found.sort(key=lambda one: abs(_second(one) - target))
     elif question.is_reversed:
-        rows.reverse()
+        found.reverse()
     if question.limit < 0:
-        return CdxRows(rows=rows[question.limit :])
+        return CdxRows(rows=_shown_rows(found[question.limit :]))
     start = question.offset
     if question.resume_at is not None:
         at_s = question.resume_at[1]
-        start += sum(1 for row in rows if _seconds(row) < at_s)
+        start += sum(1 for one in found if _second(one) < at_s)
     in_order = question.closest is None and not question.is_reversed
     end = start + question.limit
     if in_order and question.shows_resume_key:
-        end = start + end_of_part(rows[start:], question.limit, _seconds)
-    resume = (address_key(question.urls[0]), _seconds(rows[end])) if end < len(rows) and in_order else None
-    return CdxRows(rows=rows[start:end], resume_at=resume, pages=1)
+        end = start + end_of_part(found[start:], question.limit, _second)
+    resume = (address_key(question.urls[0]), _second(found[end])) if end < len(found) and in_order else None
+    return CdxRows(rows=_shown_rows(found[start:end]), resume_at=resume, pages=1)
+
+
+def _second(found: tuple[Version, str | None]) -> int:
+    return found[0].first_seen_s
+
+
+def _shown_rows(found: Sequence[tuple[Version, str | None]]) -> list[Row]:
+    return [
+        row_of(version) if count is None else {**row_of(version), _COUNTED: count} for version, count in found
+    ]
 
 
 def _seconds(row: Row) -> int:

@@ -3,7 +3,7 @@
 import calendar
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from typing import NamedTuple
 from herodotus.core.disputes import disputed
 from herodotus.core.doors import door_shown
 from herodotus.core.warc import civil_date, format_date
-from herodotus.portal.memento import Places, diff_path
+from herodotus.portal.memento import Places, diff_path, gathered
 from herodotus.portal.rendering import render
 from herodotus.portal.timelines import timeline
-from herodotus.store import Version, history_as_json
+from herodotus.store import Version, history_facts
 
 DAY_S = 86_400
 MONTHS_MAX = 12
@@ -49,8 +49,15 @@ def contents_of(versions: Sequence[Version]) -> list[HistoryContent]:
 
 def history_json(versions: Sequence[Version]) -> bytes:
     """As `herodotus history --json` prints it."""
-    facts = history_as_json(versions)
-    return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return gathered(_json_pieces(versions))
+
+
+def _json_pieces(versions: Sequence[Version]) -> Iterator[str]:
+    before = "["
+    for facts in history_facts(versions):
+        yield before + json.dumps(facts, ensure_ascii=False)
+        before = ", "
+    yield "]\n"
 
 
 def history_page(url: str, versions: Sequence[Version], period: str = "", *, note: str = "") -> str:

@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from io import BytesIO
 
 from herodotus.core.cdxj import surt
 from herodotus.core.warc import format_digits
@@ -108,46 +109,55 @@ def history_links(origin: str, url: str, versions: Sequence[Version]) -> str:
     return memento_links(Places(origin=origin, url=url), first_s=first_s, last_s=last_s)
 
 
-def timemap_link(places: Places, moments: Sequence[int]) -> str:
+def gathered(pieces: Iterable[str]) -> bytes:
+    """Of many pieces, without holding them beside the whole. What UTF-8 cannot write becomes a question mark."""
+    whole = BytesIO()
+    for piece in pieces:
+        whole.write(piece.encode("utf-8", "replace"))
+    return whole.getvalue()
+
+
+def timemap_link(places: Places, moments: Sequence[int]) -> Iterator[str]:
     span = f'from="{http_date(moments[0])}"; until="{http_date(moments[-1])}"'
-    lines = [
-        f'<{header_url(places.url)}>; rel="original"',
-        f'<{places.timemap()}>; rel="self"; type="application/link-format"; {span}',
-        f'<{places.gate}>; rel="timegate"',
-    ]
+    yield f'<{header_url(places.url)}>; rel="original",\n'
+    yield f'<{places.timemap()}>; rel="self"; type="application/link-format"; {span},\n'
+    yield f'<{places.gate}>; rel="timegate"'
     for number, time_s in enumerate(moments):
         words = "first " * (number == 0) + "last " * (number == len(moments) - 1) + "memento"
-        lines.append(f'<{places.memento(time_s)}>; rel="{words}"; datetime="{http_date(time_s)}"')
-    return ",\n".join(lines) + "\n"
+        yield f',\n<{places.memento(time_s)}>; rel="{words}"; datetime="{http_date(time_s)}"'
+    yield "\n"
 
 
-def timemap_json(places: Places, moments: Sequence[int]) -> str:
+def timemap_json(places: Places, moments: Sequence[int]) -> Iterator[str]:
     """The form of the Memento project's JSON TimeMaps."""
-    mementos = [{"datetime": _iso(time_s), "uri": places.memento(time_s)} for time_s in moments]
-    return (
-        json.dumps(
-            {
-                "original_uri": places.url,
-                "self": places.timemap("json"),
-                "timegate_uri": places.gate,
-                "timemap_uri": {
-                    "link_format": places.timemap("link"),
-                    "json_format": places.timemap("json"),
-                    "cdxj_format": places.timemap("cdxj"),
-                },
-                "mementos": {"first": mementos[0], "last": mementos[-1], "list": mementos},
-            }
-        )
-        + "\n"
+
+    def memento(time_s: int) -> dict[str, str]:
+        return {"datetime": _iso(time_s), "uri": places.memento(time_s)}
+
+    around = json.dumps(
+        {
+            "original_uri": places.url,
+            "self": places.timemap("json"),
+            "timegate_uri": places.gate,
+            "timemap_uri": {
+                "link_format": places.timemap("link"),
+                "json_format": places.timemap("json"),
+                "cdxj_format": places.timemap("cdxj"),
+            },
+            "mementos": {"first": memento(moments[0]), "last": memento(moments[-1]), "list": []},
+        }
     )
+    end = "]}}"
+    yield around.removesuffix(end)
+    for number, time_s in enumerate(moments):
+        yield ", " * (number > 0) + json.dumps(memento(time_s))
+    yield end + "\n"
 
 
-def timemap_cdxj(places: Places, versions: Sequence[Version]) -> str:
-    lines = [
-        '!context ["http://tools.ietf.org/html/rfc7089"]',
-        f"!id {json.dumps({'uri': places.timemap('cdxj')})}",
-        f"!meta {json.dumps({'original_uri': places.url, 'timegate_uri': places.gate})}",
-    ]
+def timemap_cdxj(places: Places, versions: Sequence[Version]) -> Iterator[str]:
+    yield '!context ["http://tools.ietf.org/html/rfc7089"]\n'
+    yield f"!id {json.dumps({'uri': places.timemap('cdxj')})}\n"
+    yield f"!meta {json.dumps({'original_uri': places.url, 'timegate_uri': places.gate})}\n"
     for version in versions:
         facts = {
             "uri": places.memento(version.first_seen_s),
@@ -156,10 +166,8 @@ def timemap_cdxj(places: Places, versions: Sequence[Version]) -> str:
             "mime": version.mime,
             "digest": f"sha256:{version.id.digest.hex()}",
         }
-        lines.append(
-            f"{header_url(surt(version.url))} {format_digits(version.first_seen_s)} {json.dumps(facts)}"
-        )
-    return "\n".join(lines) + "\n"
+        digits = format_digits(version.first_seen_s)
+        yield f"{header_url(surt(version.url))} {digits} {json.dumps(facts)}\n"
 
 
 def _iso(time_s: int) -> str:

@@ -196,9 +196,7 @@ class Portal:
             return web.Response(status=503, headers={"Retry-After": "10"})
         self._outgoing_bytes += size
         try:
-            return await self._sent(
-                request, _response(answer), self._settings.idle_s + size / SLOWEST_BYTES_PER_S
-            )
+            return await self._sent(request, answer, self._settings.idle_s + size / SLOWEST_BYTES_PER_S)
         finally:
             self._outgoing_bytes -= size
 
@@ -223,10 +221,17 @@ class Portal:
                 request.transport.abort()
         return response
 
-    async def _sent(self, request: web.Request, response: web.Response, patience_s: float) -> web.Response:
-        """A reader that is slower than that is dropped, because the answer waits in memory."""
+    async def _sent(self, request: web.Request, answer: Answer, patience_s: float) -> web.StreamResponse:
+        """A reader that is slower than that is dropped, because the answer waits in memory. In parts: the transport
+        would copy what it cannot send at once."""
+        response = web.StreamResponse(status=answer.status, headers=answer.headers)
+        _finish_head(response, answer)
+        response.content_length = len(answer.body)
+        body = memoryview(answer.body)
         with anyio.move_on_after(patience_s) as scope:
             await response.prepare(request)
+            for start in range(0, len(body), _LARGE_BYTES):
+                await response.write(body[start : start + _LARGE_BYTES])
             await response.write_eof()
         if scope.cancelled_caught:
             self.left += 1

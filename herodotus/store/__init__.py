@@ -27,7 +27,7 @@ from herodotus.store.home_archive import HomeArchive, StoreWorld
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.large_parcels import Packed
 from herodotus.store.members import MEMBER_BYTES_MAX, is_within
-from herodotus.store.performer import export_to, history_as_json, perform
+from herodotus.store.performer import export_to, history_facts, perform
 from herodotus.store.reader import Version
 from herodotus.store.settings import ArchiveSettings, archive_settings
 from herodotus.store.slices import LocalStorage, add_slice, archive_at
@@ -87,7 +87,7 @@ __all__ = [
     "current_bell",
     "export_to",
     "free_bytes_at",
-    "history_as_json",
+    "history_facts",
     "id_of_facts",
     "is_within",
     "open_store",

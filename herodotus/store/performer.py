@@ -7,7 +7,7 @@ report.
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -281,8 +281,13 @@ def spellings(url: str) -> tuple[str, ...]:
 
 
 def history_as_json(versions: Sequence[Version]) -> list[dict[str, Any]]:
+    return list(history_facts(versions))
+
+
+def history_facts(versions: Sequence[Version]) -> Iterator[dict[str, Any]]:
+    """One after the other: of a long history they take more memory than the versions."""
     of_doubt = disputed(versions)
-    return [{**_version_as_json(one), "disputed": one.id in of_doubt} for one in versions]
+    return ({**_version_as_json(one), "disputed": one.id in of_doubt} for one in versions)
 
 
 def _version_as_json(version: Version) -> dict[str, Any]:

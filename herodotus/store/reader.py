@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from sys import intern
 
 from herodotus.core.captures import CaptureId, Original, position_of
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError
@@ -183,20 +184,21 @@ class Reader:
             return None
         data = self._archive.index.get(family_key(VISITS, key))
         visits = decode_visits(data) if data is not None else None
+        # Versions of one URL have most words in common, and of a long history each would be there many times.
         return Version(
             id=capture.id,
-            url=capture.url,
+            url=url,
             status=capture.status,
-            mime=capture.media_type,
+            mime=intern(capture.media_type),
             size=capture.body_bytes,
             is_revisit=capture.is_revisit,
             visits=0 if visits is None else visits.count,
             last_seen_s=max(time_of(key), 0 if visits is None else visits.last_s),
             sha1=capture.sha1 or "",
             stored_bytes=capture.place.length,
-            voucher=capture.voucher,
-            door=capture.door,
-            steward=capture.steward,
+            voucher=intern(capture.voucher),
+            door=intern(capture.door),
+            steward=intern(capture.steward),
         )
 
     def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -148,12 +149,11 @@ class CaptureAnswers:
         to_s = moment_of(question.to, "to").target_s if question.to else TIME_MAX_S
         skipped = number_of(question.after)
         for url in spellings(question.url):
-            versions = await self.shelf.history((url,), from_s, to_s)
-            if versions:
-                break
-        else:
-            raise AbsentError(spellings(question.url)[0])
-        return await self.shelf.in_thread(lambda: _grouped(url, versions, skipped, question.limit))
+            async with self.shelf.history((url,), from_s, to_s) as versions:
+                if versions:
+                    write = partial(_grouped, url, versions, skipped, question.limit)
+                    return await self.shelf.in_thread(write)
+        raise AbsentError(spellings(question.url)[0])
 
     @ApiEndpoint(
         "/api/v1/records", "The WARC records of a capture, without their blocks.", may_be_elsewhere=True

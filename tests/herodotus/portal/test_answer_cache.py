@@ -197,12 +197,17 @@ def test_another_archive_at_the_same_count_has_another_stamp() -> None:
     catalogues = [ArchiveCatalogue(one.store.archive) for one in (first, second)]
     opened = [catalogues[0]]
     shelf = Shelf(lambda: opened[0], Machine())
+
+    async def first_seen_s() -> int:
+        async with shelf.history((HOME,)) as versions:
+            return versions[0].first_seen_s
+
     stamps = [shelf.stamp]
-    assert anyio.run(shelf.history, (HOME,))[0].first_seen_s == at("20260101")
+    assert anyio.run(first_seen_s) == at("20260101")
     opened[0] = catalogues[1]
     stamps.append(shelf.stamp)
     assert second.store.archive.counters.commits == first.store.archive.counters.commits
-    assert anyio.run(shelf.history, (HOME,))[0].first_seen_s == at("20260102")
+    assert anyio.run(first_seen_s) == at("20260102")
     opened[0] = catalogues[0]
     stamps.append(shelf.stamp)
     assert len(set(stamps)) == 3

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
 from herodotus.portal import archive_questions
 from herodotus.portal.answer import Answer, document, html
 from herodotus.portal.answer import _gzipped as gzipped
-from herodotus.portal.archive_questions import LARGE, Exact, _history
+from herodotus.portal.archive_questions import LARGE, Exact, TooBusyError, _history
 from herodotus.portal.replay import Replay, replay_answer
 from herodotus.portal.request import Request
 from herodotus.portal.targets import NEWEST
@@ -32,30 +33,91 @@ def test_an_answer_about_versions_is_bounded_and_goes_on(monkeypatch: pytest.Mon
     assert [len(one["captures"]) for one in contents] == [3, 1, 3]
 
 
-def test_a_long_history_is_read_once_for_all_who_ask_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_questions, "_KEPT_VERSIONS_MAX", 2)
-    read: list[list[Version]] = []
+class Histories:
+    """A page with eight versions, and what is read of it and held while answers are made."""
 
-    def reading(*asked: Any) -> list[Version]:
-        read.append(_history(*asked))
-        return read[-1]
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, short_max: int) -> None:
+        monkeypatch.setattr(archive_questions, "_KEPT_VERSIONS_MAX", 2)
+        monkeypatch.setattr(archive_questions, "SHORT_VERSIONS_MAX", short_max)
+        monkeypatch.setattr(archive_questions, "_history", self._reading)
+        self.shelf = Library(*(response(HOME, f"202601{day:02}", b"%d" % day) for day in range(1, 9))).shelf
+        self.reads = 0
+        self.open = self.most = self.refused = 0
 
-    monkeypatch.setattr(archive_questions, "_history", reading)
-    library = Library(*(response(HOME, f"202601{day:02}", b"%d" % day) for day in range(1, 9)))
-    found: list[list[Version]] = []
+    def _reading(self, *asked: Any) -> list[Version]:
+        self.reads += 1
+        return _history(*asked)
 
-    async def ask(from_s: int) -> None:
-        found.append(await library.shelf.history((HOME,), from_s))
+    async def ask(self, from_s: int) -> None:
+        try:
+            async with self.shelf.history((HOME,), from_s) as versions:
+                assert len(versions) == 8
+                self.open += 1
+                self.most = max(self.most, self.open)
+                await anyio.wait_all_tasks_blocked()
+                self.open -= 1
+        except TooBusyError:
+            self.refused += 1
 
-    async def ask_at_once() -> None:
+    async def waits_for(self, condition: Callable[[], bool]) -> None:
+        with anyio.fail_after(30.0):
+            while not condition():
+                await anyio.lowlevel.checkpoint()
+
+    async def ask_at_once(self, *from_s: int) -> None:
         async with anyio.create_task_group() as tasks:
-            for number in range(20):
-                tasks.start_soon(ask, number % 2)
+            for one in from_s:
+                tasks.start_soon(self.ask, one)
 
-    anyio.run(ask_at_once)
-    assert len(read) == 2
-    assert len({id(one) for one in found}) == 2
-    assert all(len(one) == 8 for one in found)
+
+def test_long_histories_are_answered_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    histories = Histories(monkeypatch, short_max=7)
+    anyio.run(histories.ask_at_once, *[0, 1] * 10)
+    assert histories.most == 1
+
+
+def test_a_long_history_is_read_once_for_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    histories = Histories(monkeypatch, short_max=7)
+
+    async def ask_while_one_is_open() -> None:
+        async with anyio.create_task_group() as tasks, histories.shelf.history((HOME,)):
+            for _ in range(20):
+                tasks.start_soon(histories.ask, 0)
+            await histories.waits_for(lambda: histories.shelf._long._asked == 21)
+
+    anyio.run(ask_while_one_is_open)
+    assert (histories.reads, histories.most, histories.refused) == (1, 1, 0)
+    assert histories.shelf._long._kept is None
+
+
+def test_short_histories_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    histories = Histories(monkeypatch, short_max=8)
+
+    async def ask_while_one_is_open() -> None:
+        async with histories.shelf.history((HOME,)):
+            await histories.ask_at_once(0, 1)
+
+    anyio.run(ask_while_one_is_open)
+    assert (histories.reads, histories.refused) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "refused"), [("LONG_WAITING_MAX", 3, 17), ("LONG_WAIT_S", 0.01, 20)]
+)
+def test_who_would_wait_too_long_for_a_long_history_is_told_so(
+    bound: str, value: float, refused: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories = Histories(monkeypatch, short_max=7)
+
+    async def ask_while_one_is_open() -> None:
+        async with anyio.create_task_group() as tasks, histories.shelf.history((HOME,)):
+            monkeypatch.setattr(archive_questions, bound, value)
+            for _ in range(20):
+                tasks.start_soon(histories.ask, 0)
+            await histories.waits_for(lambda: histories.refused == refused)
+
+    anyio.run(ask_while_one_is_open)
+    assert histories.refused == refused
 
 
 def test_long_answers_are_written_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
