@@ -229,7 +229,7 @@ class Peer:
         self._portal = world.serve(http, self._handlers, Front(lambda: shelf.stamp, world.unix_s))
 
     def _is_relayed(self, peer: bytes) -> bool:
-        return self._call_port.is_relayed(peer)
+        return self._call_port.streams.ways.is_relayed(peer)
 
     async def _knock(self, member: Member) -> None:
         await self._call_port.knock(member)
@@ -379,7 +379,7 @@ class Peer:
             may_visit_private=order.allow_private_addresses,
             network=self._network,
             sign=self._parts.key.sign,
-            queue_s=self._pacer.queue_s,
+            own_queue=self._pacer.own_queue,
             opted_out=order.opted_out,
             begins_ring=self._parts.begins_network,
         )

@@ -39,8 +39,7 @@ from herodotus.copies.surplus import DIRECTORIES, LettingGo, ShareSurvey, counte
 from herodotus.core.captures import CaptureId
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
-from herodotus.core.copies.full_holders import FULL_S, FullHolders
-from herodotus.core.copies.holder_states import HolderStates
+from herodotus.core.copies.holder_states import FULL_S, FullHolders, HolderStates
 from herodotus.core.copies.places import is_short_of_places, places_told
 from herodotus.core.copies.schedule import Pace, Purpose, Task
 from herodotus.core.errors import ArchiveError

@@ -25,8 +25,7 @@ from dht.core.holders import Table
 from herodotus.core import reconciliation
 from herodotus.core.captures import Deposit
 from herodotus.core.copies import PeerKey
-from herodotus.core.copies.full_holders import FullHolders
-from herodotus.core.copies.holder_states import HolderStates
+from herodotus.core.copies.holder_states import FullHolders, HolderStates
 from herodotus.core.copies.ledger import Group, HoldingLedger, Offers, Wanted, shared_with
 from herodotus.core.copies.possession import EachItsOwn, Standings
 from herodotus.core.doors import Declined, Passage, TurnedAway

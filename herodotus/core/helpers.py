@@ -124,9 +124,9 @@ class HelperBook:
             record.today = 0
         self.is_changed = True
 
-    def fetched(self) -> None:
-        """The owner's day has one fetch more, whoever made it."""
-        self._fetched += 1
+    def fetched(self, count: int) -> None:
+        """The owner's day has so many fetches more, whoever made them."""
+        self._fetched += count
 
     # -- how much
 

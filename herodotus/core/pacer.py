@@ -102,6 +102,14 @@ class Ticket:
     number: int
 
 
+@dataclass(slots=True)
+class OwnQueue:
+    """How long bytes wait in our line, as bulk shows it: what was seen holds for a moment, and while bulk rests."""
+
+    wait_s: float = 0.0
+    seen_until: float = float("-inf")
+
+
 class LineRate:
     """How fast may bulk leave? Fed with samples of the connections that carry it."""
 
@@ -112,8 +120,7 @@ class LineRate:
         self._ceiling = offered
         self._ceiling_until = 0.0
         self._grown_at = 0.0
-        self._queue_s = 0.0
-        self._seen_at = -SAMPLE_S
+        self.own_queue = OwnQueue()
         self._signs = 0
         self._signed_at = 0.0
         self._first_sign = (0.0, 0)
@@ -146,10 +153,6 @@ class LineRate:
             self._rate = None
         return self._rate
 
-    def queue_s(self, now: float) -> float:
-        """How long bytes wait in our line, as far as was seen lately."""
-        return self._queue_s if now - self._seen_at < SAMPLE_S or self.is_resting else 0.0
-
     def gave(self, size: int) -> None:
         """So many bytes to a connection, since it was last seen."""
         self._outstanding += size if self._is_told else 0
@@ -180,8 +183,8 @@ class LineRate:
             if one.acknowledged_bytes > self._heard.get(key, 1 << 62)
         ]
         self._heard = {key: one.acknowledged_bytes for key, one in samples.items()}
-        self._queue_s = min([self._queue_by_volume(samples, least_s, now), *told])
-        self._seen_at = now
+        self.own_queue.wait_s = min([self._queue_by_volume(samples, least_s, now), *told])
+        self.own_queue.seen_until = now + SAMPLE_S
         if self.is_resting:
             self._look_for_end(samples, acknowledged, now)
         elif now >= self._settled_at:
@@ -193,7 +196,11 @@ class LineRate:
             self._speed = (acknowledged - before) / (now - since) if since else 0.0
             self._speed_from = (now, acknowledged)
         window = self._window
-        if window is None or acknowledged - self._window_from < window or self._queue_s > QUEUE_MAX_S / 2:
+        if (
+            window is None
+            or acknowledged - self._window_from < window
+            or self.own_queue.wait_s > QUEUE_MAX_S / 2
+        ):
             return
         self._window = 2 * window if window < WINDOW_BYTES_MAX else None
         self._window_from = acknowledged
@@ -209,7 +216,7 @@ class LineRate:
         return max(0.0, sum(sample.under_way_bytes for sample in samples.values()) / speed - least_s)
 
     def _look_for_queue(self, acknowledged: int, now: float) -> None:
-        if self._queue_s <= QUEUE_MAX_S:
+        if self.own_queue.wait_s <= QUEUE_MAX_S:
             self._signs = 0
             return
         if self._signs and now - self._signed_at < SIGN_EVERY_S:
@@ -221,6 +228,7 @@ class LineRate:
         if self._signs >= SIGNS and now - self._first_sign[0] >= enough_s:
             self._signs = 0
             self._rests_since = now
+            self.own_queue.seen_until = float("inf")
 
     def _look_for_end(self, samples: Mapping[object, WaySample], acknowledged: int, now: float) -> None:
         assert self._rests_since is not None, "it rests"
@@ -244,12 +252,14 @@ class LineRate:
         self._window = None
         self._ceiling_until, self._grown_at = now + CEILING_S, now
         self._rests_since, self._settled_at = None, now + SETTLE_S
+        self.own_queue.seen_until = now + SAMPLE_S
         self.measured += 1
 
     def start_over(self, now: float) -> None:
         """The line is another one now."""
         self._rate = self._ceiling = self._offered
         self._signs, self._rests_since, self._settled_at = 0, None, now
+        self.own_queue.seen_until = now
         self._window = WINDOW_BYTES_FIRST
 
 

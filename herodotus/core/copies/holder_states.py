@@ -4,6 +4,10 @@
 Who failed is not counted as a holder by this peer for 30 days, or until a full proof of all that both hold. That is
 this peer's own judgement, and it only ever adds copies: who the holders are does not depend on it. What a holder says
 itself that it lacks is no failure: disks break, and it gets the captures again.
+
+`FullHolders`: a peer whose disk is full says so of each capture that it would take (`full`, replication.md 3), or
+refuses a whole call. Nothing is sent to it for an hour: what it would answer is known, and each try costs its line and
+ours. What it has counts; what it lacks does not, and the next peer on the ring gets that meanwhile.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -20,6 +24,10 @@ AGAIN_S: Final = 3_600.0
 FAILED_S: Final = 30 * DAY_S
 FAILED_MAX: Final = 4_096
 """Kept over a restart, the newest of them."""
+
+
+FULL_S: Final = 3_600.0
+"""Until it is asked again: an operator who makes room does so in hours, not in minutes."""
 
 
 class HolderState(Enum):
@@ -143,3 +151,28 @@ class HolderStates:
     def restore(self, failed: Mapping[PeerKey, float] | Iterable[tuple[PeerKey, float]], now: float) -> None:
         for peer, age_s in dict(failed).items():
             self._known[peer] = _Known(failed_at=now - max(0.0, age_s))
+
+
+class FullHolders:
+    def __init__(self, *, for_s: float = FULL_S) -> None:
+        self._for_s = for_s
+        self._until: dict[PeerKey, float] = {}
+
+    def note(self, peer: PeerKey, now: float) -> None:
+        self._until[peer] = now + self._for_s
+
+    def is_full(self, peer: PeerKey, now: float) -> bool:
+        return self._until.get(peer, now) > now
+
+    def now_full(self, now: float) -> frozenset[PeerKey]:
+        return frozenset(peer for peer, until in self._until.items() if until > now)
+
+    def take_over(self, now: float) -> list[PeerKey]:
+        """Those whose time is over, once: they are asked again."""
+        over = sorted(peer for peer, until in self._until.items() if until <= now)
+        for peer in over:
+            del self._until[peer]
+        return over
+
+    def keep_only(self, peers: Collection[PeerKey]) -> None:
+        self._until = {peer: until for peer, until in self._until.items() if peer in peers}

@@ -284,7 +284,7 @@ def shown_key(key: str) -> str:
 
 def nearest(name: str, names: list[str]) -> str:
     """Help for a misspelt name."""
-    close = difflib.get_close_matches(name[:100], names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name[:100], names, n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}"
 
 

@@ -140,6 +140,8 @@ class WorkDesk:
         """What is out, by helper and batch."""
         self._own: FIFOCache[UrlKey, None] = FIFOCache(OWN_MAX)
         self._late = 0
+        self._untold = 0
+        """Fetches that the book has not heard of: it is asked only where helpers wait."""
 
     @property
     def services(self) -> Services:
@@ -187,14 +189,14 @@ class WorkDesk:
     def hand_out(self, asked: FetchRequest) -> _Piece | None:
         """To a helper that waits. None: nobody may have it."""
         parts = self._parts
-        self._book.start_day(parts.today())
-        self._book.fetched()
+        self._untold += 1
         if not self._waiting or asked.again is None or asked.starts_by is None or not asked.address:
             return None
         key = url_key(asked.url)
         if key in self._own:
             del self._own[key]
             return None
+        self._tell_book()
         left_s = asked.starts_by - anyio.current_time()
         window = parts.window_of(asked.url, parts.wall_clock())
         has_place = window is not None and (not window.addresses or asked.address in window.addresses)
@@ -217,6 +219,11 @@ class WorkDesk:
         helper.pieces.append(piece)
         helper.has_some.set()
         return piece
+
+    def _tell_book(self) -> None:
+        self._book.start_day(self._parts.today())
+        self._book.fetched(self._untold)
+        self._untold = 0
 
     def _choose(self, family: int) -> _Waiting | None:
         now = self._parts.wall_clock()
@@ -364,6 +371,7 @@ class WorkDesk:
             piece.done.set()
 
     def _save(self) -> None:
+        self._tell_book()
         if not self._book.is_changed:
             return
         try:

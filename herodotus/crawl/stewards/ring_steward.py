@@ -34,6 +34,7 @@ from crawler.steward import LocalSteward
 from dht import Contact
 from dht.errors import NoAnswerError
 from herodotus.core.errors import MalformedError
+from herodotus.core.pacer import OwnQueue
 from herodotus.core.signatures import SignedWindow, window_statement
 from herodotus.core.status import StewardStatus
 from herodotus.crawl.stewards.ask_queue import ASK_DEADLINE_S, ASK_SERVICE, FAILED, Desk, Told
@@ -105,7 +106,7 @@ class StewardParts:
     """The first bytes of the charter's hash."""
     sign: Callable[[bytes], bytes]
     """With this peer's key."""
-    queue_s: Callable[[], float] = lambda: 0.0
+    own_queue: OwnQueue = field(default_factory=OwnQueue)
     """How long bytes wait in our own line now."""
     opted_out: OptOutList = field(default_factory=OptOutList)
     begins_ring: bool = False
@@ -127,7 +128,7 @@ class RingSteward(LocalSteward):
         self._tenure = Tenure(parts.terms.silent_s, begins_ring=parts.begins_ring)
         self._desk = Desk(parts.calls)
         self._windows = Windows(
-            parts.terms, self._ask_steward, self._return_to, own_key=parts.own_key, queue_s=parts.queue_s
+            parts.terms, self._ask_steward, self._return_to, own_key=parts.own_key, own_queue=parts.own_queue
         )
         self._book = RuleBook()
         self._searching: dict[Origin, anyio.Event] = {}

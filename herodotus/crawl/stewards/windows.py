@@ -12,6 +12,7 @@ import anyio
 
 from crawler.core.politeness import HeldWindow, LeaseRefusal, LeaseTerms, OriginReport, Stay, Wait
 from dht import Contact
+from herodotus.core.pacer import OwnQueue
 from herodotus.core.signatures import SignedWindow
 from herodotus.crawl.stewards.ask_queue import AskSteward
 from herodotus.crawl.stewards.office import subject_of
@@ -85,11 +86,10 @@ class Windows:
         return_to: ReturnTo,
         *,
         own_key: bytes,
-        queue_s: Callable[[], float] = lambda: 0.0,
+        own_queue: OwnQueue | None = None,
     ) -> None:
-        """`queue_s`: how long bytes wait in our own line now."""
         self._terms = terms
-        self._queue_s = queue_s
+        self._own_queue = own_queue or OwnQueue()
         self._own_key = own_key
         self._ask_steward = ask_steward
         self._return_to = return_to
@@ -127,7 +127,9 @@ class Windows:
 
     def _late_s(self, note: HostNote) -> float:
         """What a request may take to arrive: an ask came and went in that time, or our line has filled since."""
-        return max(note.round_trip_s, self._queue_s())
+        queue = self._own_queue
+        is_seen = anyio.current_time() < queue.seen_until
+        return max(note.round_trip_s, queue.wait_s if is_seen else 0.0)
 
     def start(self, note: HostNote) -> Wait | None:
         """None: a fetch starts now."""

@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 
-from herodotus.core.pacer import LineRate, Pacer, Ticket, Traffic, WaySample
+from herodotus.core.pacer import LineRate, OwnQueue, Pacer, Ticket, Traffic, WaySample
 from herodotus.peers.net.connection import FrameConnection
 
 LOOK_S: Final = 0.05
@@ -61,9 +61,9 @@ class LinePacer:
         """Bytes a second for bulk; None: the line was never full."""
         return self._rate.at(anyio.current_time())
 
-    def queue_s(self) -> float:
-        """How long bytes wait in our line now, as far as bulk shows it."""
-        return self._rate.queue_s(anyio.current_time())
+    @property
+    def own_queue(self) -> OwnQueue:
+        return self._rate.own_queue
 
     def charge(self, size: int) -> None:
         """Bytes that leave beside calls: readers'."""

@@ -82,7 +82,7 @@ class CallPort:
         self._answering: Answering | None = None
         self._relay: Relay | None = None
         self._kept: KeptLines | None = None
-        self._streams: TlsCalls
+        self.streams: TlsCalls
         self._short_answers: ShortAnswering | None = None
         self.calls: ShortFirst
         """Opened by `calling`."""
@@ -112,8 +112,8 @@ class CallPort:
             pacer=parts.pacer,
         )
         own_key = parts.key.public_key().public_bytes_raw()
-        async with open_calling(calling) as self._streams:
-            self.calls = ShortFirst(self._streams, ring.short_calls, parts.urgent, own_key)
+        async with open_calling(calling) as self.streams:
+            self.calls = ShortFirst(self.streams, ring.short_calls, parts.urgent, own_key)
             yield self.calls
 
     @asynccontextmanager
@@ -137,7 +137,7 @@ class CallPort:
         )
         relay = Relay(parts.relay, parts.chance.randbytes, lambda peer: stream_addresses(ring, peer))
         all_services = Services.of(services, relay.services())
-        self._streams.serve_own(all_services)
+        self.streams.serve_own(all_services)
         async with (
             relay.running(port.arrangements),
             open_answering(replace(answering, services=all_services), port) as self._answering,
@@ -168,7 +168,7 @@ class CallPort:
             is_closed=lambda: ring.is_closed,
             on_changed=ring.keep_relays,
         )
-        self._kept = KeptLines(kept, self._streams, port.arrangements)
+        self._kept = KeptLines(kept, self.streams, port.arrangements)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._kept.run)
             try:
@@ -176,19 +176,15 @@ class CallPort:
             finally:
                 tasks.cancel_scope.cancel()
 
-    def is_relayed(self, peer: bytes) -> bool:
-        """Does nothing but a relay's line lead there, as calls have shown?"""
-        return self._streams.ways.is_relayed(peer)
-
     async def knock(self, member: Member) -> None:
         """Does a connection to it come about? Raises OSError."""
         at = member.address
-        if not self._streams.ways.is_closed(member.peer):
+        if not self.streams.ways.is_closed(member.peer):
             host, _ = socket_address(at.host, at.port)
             await self._parts.knock(host, stream_port(at, member.lines))
             return
         try:
-            await self._streams.reach(member.peer, at)
+            await self.streams.reach(member.peer, at)
         except (CallError, LineBrokenError, WrongProtocolError) as error:
             raise ConnectionRefusedError(errno.ECONNREFUSED, str(error)) from error
 
@@ -204,7 +200,7 @@ class CallPort:
     def status(self) -> CallsStatus:
         if self._answering is None or self._short_answers is None:
             return CallsStatus()
-        out, into = self._streams.status(), self._answering.status()
+        out, into = self.streams.status(), self._answering.status()
         return replace(
             into,
             connections=into.connections + out.connections,

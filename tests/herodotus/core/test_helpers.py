@@ -24,7 +24,7 @@ def book_of(seed: int = 1, *, day: int = 10, fetched: int = 0) -> HelperBook:
     book = HelperBook(Random(seed))
     book.start_day(day)
     for _ in range(fetched):
-        book.fetched()
+        book.fetched(1)
     return book
 
 

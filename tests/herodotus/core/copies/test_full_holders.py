@@ -1,6 +1,6 @@
 """For how long is nothing sent to a holder that has no room?"""
 
-from herodotus.core.copies.full_holders import FULL_S, FullHolders
+from herodotus.core.copies.holder_states import FULL_S, FullHolders
 
 A, B = b"a", b"b"
 

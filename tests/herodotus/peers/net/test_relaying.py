@@ -214,7 +214,7 @@ async def test_two_closed_peers_open_at_once() -> None:
         one, other = peers["one"], peers["other"]
         assert await one.calls.call(town.contact(other.key), "echo", b"hi") == b"other heard hi"
         assert kept_at(peers, "relay").counts == {"way 2": 1}
-        assert not one.call_port._streams.ways._only_joined.of(other.key)
+        assert not one.call_port.streams.ways._only_joined.of(other.key)
 
 
 async def test_where_both_ports_change_the_relay_joins_the_two(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,11 +265,11 @@ async def test_a_way_that_fails_ends_at_the_relay_and_that_is_remembered(
         one, other = peers["one"], peers["other"]
         with anyio.fail_after(3):
             assert await one.calls.call(town.contact(other.key), "echo", b"hi") == b"other heard hi"
-        assert one.call_port._streams.ways._only_joined.of(other.key)
-        await one.call_port._streams.close()
+        assert one.call_port.streams.ways._only_joined.of(other.key)
+        await one.call_port.streams.close()
         await one.calls.call(town.contact(other.key), "echo", b"again")
         assert kept_at(peers, "relay").counts == {"way 2": 1, "way 3": 1}
-        until_s, _ = one.call_port._streams.ways._only_joined._of[other.key]
+        until_s, _ = one.call_port.streams.ways._only_joined._of[other.key]
         assert 0 < until_s - anyio.current_time() <= TRIED_AGAIN_S, "the direct way may work then"
 
 
