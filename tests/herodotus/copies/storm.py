@@ -22,10 +22,9 @@ from tests.herodotus.copies.world import SETTINGS, Net, Peer, deposit, in_world
 LOST_AT_ONCE_MAX = 5
 FILLED_WITHIN_S = 1_500.0
 """After a return or a departure: the clock of the absent (600 s), a comparison (600 s), what has failed meanwhile."""
-SETTLED_WITHIN_S = 3 * 1_800.0
-"""Two promises (half an hour here), then as above: a peer with a copy too many may itself have promised to keep it, to
-one that let go at the end of such a promise (seed 137). Until then there may be more copies than k, never fewer for
-longer than it takes to fill."""
+SETTLED_WITHIN_S = 1_800.0 + 1_800.0
+"""Promises (half an hour here), then as above: until then there may be more copies than k, never fewer for longer
+than it takes to fill."""
 PEERS_MAX = 16
 NEWS_S = 10.0
 """Until everybody has looked at a ring that changed."""
