@@ -12,7 +12,7 @@ from random import Random
 
 import anyio
 
-from dht.core.records import Address, Contact, SignedRecord, contacts_of
+from dht.core.records import LEAF, Address, Contact, SignedRecord, contacts_of
 from dht.core.rules import RingRules
 from dht.discovery.lan import LanDiscovery
 from dht.discovery.remembered import RememberedPeers
@@ -100,7 +100,9 @@ async def _meet_at_rendezvous(finders: Finders, node: RingNode) -> None:
             logger.info("met at the rendezvous peer=%s", signed.record.peer.hex()[:16])
 
     def own_record() -> bytes | None:
-        return encode_record(node.record) if node.record is not None else None
+        """A leaf's record shows no member, so the rendezvous takes none."""
+        signed = node.record
+        return None if signed is None or signed.record.flags & LEAF else encode_record(signed)
 
     while True:
         try:

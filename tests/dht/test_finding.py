@@ -13,7 +13,7 @@ import trio.testing
 from msgspec import structs
 
 from dht.core.ids import NetworkId
-from dht.core.records import Contact
+from dht.core.records import LEAF, Contact
 from dht.discovery.addresses import Endpoint
 from dht.discovery.lan import LanDiscovery
 from dht.discovery.remembered import RememberedPeers
@@ -40,6 +40,7 @@ class Board(Rendezvous):
         self.records: list[bytes] = []
         self.failures = failures
         self.deaf = deaf
+        self.looks = 0
 
     async def start(self) -> None:
         if self.failures:
@@ -54,6 +55,7 @@ class Board(Rendezvous):
         return 1
 
     async def find(self) -> list[bytes]:
+        self.looks += 1
         return [b"no record", *self.records]
 
 
@@ -126,6 +128,22 @@ async def test_strangers_meet_at_the_rendezvous_though_its_port_was_taken_and_no
         async with finding(anna, finders), finding(bert, finders):
             await until_ideal_within(anna, bert, 600)
     assert board.failures == board.deaf == 0
+
+
+async def test_a_leaf_only_looks_at_the_rendezvous(tmp_path: Path) -> None:
+    board = Board()
+    times = RendezvousTimes(find_every_s=1, publish_every_s=60)
+    async with opened("bert") as bert, opened("anna", Ways(dial_backs=3)) as anna:
+        await bert.node.join([])
+        await anna.node.join([bert.address])
+        async with finding(anna, replace(finders_in(tmp_path), rendezvous=board, times=times)):
+            await anyio.sleep(3)
+            assert anna.node.record is not None
+            assert anna.node.record.record.flags & LEAF, "nobody has tested it yet"
+            assert board.looks > 1
+            assert board.records == []
+            await until(lambda: bool(board.records), 120.0)
+            assert not anna.node.record.record.flags & LEAF
 
 
 async def until_ideal_within(anna: Peer, bert: Peer, within_s: float) -> None:

@@ -74,6 +74,7 @@ class Ways:
     trail: tuple[Stay, ...] = ()
     places: PlaceRules = BY_PEER
     copies: int = 6
+    dial_backs: int = 0
 
 
 def free_port() -> int:
@@ -102,6 +103,7 @@ async def opened(name: str, ways: Ways | None = None) -> AsyncIterator[Peer]:
         incarnation=ways.incarnation,
         previous_key=key_from(ways.previous) if ways.previous else None,
         limits=TransportLimits.for_one_machine(),
+        dial_backs_wanted=ways.dial_backs,
     )
     ports = NodePorts(
         wall_clock=lambda: EPOCH_S + anyio.current_time() + step_s[0],
