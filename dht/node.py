@@ -314,7 +314,7 @@ class RingNode(RingReader):
     async def _keep_relays_open(self) -> None:
         """Those that our record names reach us by datagram for as long as this runs."""
         while True:
-            relays = self.relays_of(self.me.peer)
+            relays = self.own_relays()
             if relays:
                 self._relaying.keep_open(relays, anyio.current_time())
                 self._transport.settle()
@@ -403,7 +403,8 @@ class RingNode(RingReader):
         self._transport.send(message, to)
 
     def _way_to(self, to: Contact, target: SocketAddress, now: float) -> tuple[SocketAddress, bool]:
-        way = target if self.relays_of(to.peer) else self._ways.way_to(to, target, now)
+        is_by_relay = self.is_apart(to.peer) or self.relays_of(to.peer)
+        way = target if is_by_relay else self._ways.way_to(to, target, now)
         return (way, False) if way != target else self._relaying.way_to(to, target, now)
 
     def _perform(self, effect: Effect) -> None:

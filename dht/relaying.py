@@ -56,10 +56,12 @@ class _Asked:
 
 
 class KnownPeers(Protocol):
-    """What a table tells of closed peers."""
+    """What a table tells of closed peers, and of those in another family."""
 
     def record_of(self, peer: PeerKey) -> PeerRecord | None: ...
     def relays_of(self, peer: PeerKey) -> tuple[Contact, ...]: ...
+    def own_relays(self) -> tuple[Contact, ...]: ...
+    def is_apart(self, peer: PeerKey) -> bool: ...
 
 
 class Relaying:
@@ -99,9 +101,16 @@ class Relaying:
     def way_to(self, to: Contact, target: SocketAddress, now: float) -> tuple[SocketAddress, bool]:
         """Where to send what is for this peer, and whether it was proven that it is there.
 
-        A closed one is knocked at, unless it just spoke.
+        A closed one is knocked at, unless it just spoke. No knock brings one of another family here.
         """
         by_post, called_by = posted_address(to.peer), self._known.relays_of(to.peer)
+        if self._known.is_apart(to.peer):
+            passed_by = called_by or self._known.own_relays()
+            if not passed_by and by_post not in self._posted:
+                return target, False
+            if passed_by:
+                self._remember(by_post, to.peer, passed_by)
+            return by_post, True
         passed_by = called_by or self._known.relays_of(PeerKey(self._link.public_key))
         posted = self._link.sessions.at(by_post)
         is_by_post = posted is not None and by_post in self._posted and now - posted.used_at <= FRESH_S

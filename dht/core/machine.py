@@ -293,9 +293,9 @@ class RingMachine:
                 self._renew_record(0, now)
                 self._gossip.tell(self.me.peer, now)
 
-    def name_relays(self, relays: tuple[bytes, ...], now: float) -> None:
-        """Those through which others reach us are these now; none: we can be called."""
-        flags = self._record.flags & ~CLOSED | (CLOSED if relays else 0)
+    def name_relays(self, relays: tuple[bytes, ...], now: float, *, is_closed: bool) -> None:
+        """Those through which others reach us are these now; `is_closed`: all others, not those of another family."""
+        flags = self._record.flags & ~CLOSED | (CLOSED if is_closed else 0)
         self._record = replace(self._record, relays=relays, flags=flags)
         if self.record is not None and not self._is_left:
             self._renew_record(0, now)

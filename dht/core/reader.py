@@ -19,6 +19,7 @@ from dht.core.records import (
     CLOSED,
     LEAF,
     RELAY_BYTES,
+    RELAYS_MAX,
     Address,
     Contact,
     Line,
@@ -153,15 +154,76 @@ class RingReader(ABC):
         return [one for one in self.owners_that_are_well() if not records[one.peer].record.flags & CLOSED]
 
     def relays_of(self, peer: PeerKey) -> tuple[Contact, ...]:
-        """Through whom a closed peer is reached, as far as we know them; nothing of one that can be called."""
+        """Through whom we reach a peer that is closed or apart from us, as far as we know them; else nothing."""
         record = self.record_of(peer) or self.machine.record_heard(peer)
-        if record is None or not record.flags & CLOSED:
+        if record is None or not (record.flags & CLOSED or self._is_apart(record)):
             return ()
-        return tuple(
-            first_contact_of(signed.record, self.machine.rules.id_check)
-            for key, signed in sorted(self.machine.table.records.items())
-            if key[:RELAY_BYTES] in record.relays and not signed.record.flags & (LEAF | CLOSED)
+        return self._relays_in(record)
+
+    def own_relays(self) -> tuple[Contact, ...]:
+        """Those that keep a line of ours, as our record says."""
+        return self._relays_in(self.machine.own_record)
+
+    def _relays_in(self, record: PeerRecord) -> tuple[Contact, ...]:
+        known = self.machine.table.records
+        found = (
+            self.in_our_family(known[key].record)
+            for key in sorted(known)
+            if key[:RELAY_BYTES] in record.relays and not known[key].record.flags & (LEAF | CLOSED)
         )
+        return tuple(contact for contact in found if contact is not None)
+
+    # --- families
+
+    def is_apart(self, peer: PeerKey) -> bool:
+        """Has it no address in a family of ours? Then only a relay that has both can pass anything on."""
+        record = self.record_of(peer) or self.machine.record_heard(peer)
+        return record is not None and self._is_apart(record)
+
+    @property
+    def is_apart_from_some(self) -> bool:
+        """Are there members without an address in the one family that we have?"""
+        if len(self._families()) > 1:
+            return False
+        records = self.machine.table.records.values()
+        return any(self._is_apart(one.record) for one in records if not one.record.flags & LEAF)
+
+    def relay_candidates(self) -> list[Contact]:
+        """Members that can be called by us, at an address of our family; where some are apart from us, those that have
+        both families, if there are enough of them.
+        """
+        records = self.machine.table.records
+        able = [
+            (contact, {len(line.host) for line in records[one.peer].record.lines})
+            for one in self.callable_members()
+            if (contact := self.in_our_family(records[one.peer].record)) is not None
+        ]
+        of_both = [contact for contact, families in able if len(families) > 1]
+        if self.is_apart_from_some and (of_both if self._is_open else len(of_both) >= RELAYS_MAX):
+            return of_both
+        return [contact for contact, _ in able]
+
+    @property
+    def _is_open(self) -> bool:
+        return not self.machine.own_record.flags & (LEAF | CLOSED)
+
+    def in_our_family(self, record: PeerRecord) -> Contact | None:
+        """How to reach its host as a whole at an address that we can send to; None if it has none such."""
+        contact, families = first_contact_of(record, self.machine.rules.id_check), self._families()
+        if len(contact.address.host) in families:
+            return contact
+        for line in record.lines:
+            if len(line.host) in families and line.udp and line.tcp:
+                return contact.moved_to(line.address)
+        return None
+
+    def _families(self) -> frozenset[int]:
+        """By the length of their addresses."""
+        return frozenset(len(line.host) for line in self.machine.own_record.lines)
+
+    def _is_apart(self, record: PeerRecord) -> bool:
+        families = self._families()
+        return not any(len(line.host) in families for line in record.lines)
 
     def is_known(self, address: Address) -> bool:
         known = self.machine.table.records.values()

@@ -113,6 +113,17 @@ class Contact:
         self.position: Final = position  # derived, never sent
         self.birth: Final = birth  # the host that its seat is from, if that is not the address's; else empty
 
+    def moved_to(self, address: Address) -> "Contact":
+        """The same virtual node at another address of its host."""
+        return Contact(
+            peer=self.peer,
+            address=address,
+            slot=self.slot,
+            index=self.index,
+            position=self.position,
+            birth=self.birth,
+        )
+
     @classmethod
     def at(
         cls, peer: PeerKey, address: Address, slot: int, index: int, id_check: IdCheck, birth: bytes = b""

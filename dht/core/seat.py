@@ -81,7 +81,9 @@ class Seat:
     slot: int
     is_leaf: bool = False
     relays: tuple[bytes, ...] = ()
-    """How the keys begin of those that pass on what others want of us: nobody can call us here."""
+    """How the keys begin of those that pass on what others want of us."""
+    is_closed: bool = False
+    """Nobody can call us here but by these; else they are for those of another family."""
 
     @staticmethod
     def of(record: PeerRecord) -> "Seat":
@@ -119,7 +121,7 @@ class PortFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaysKept:
-    """Nobody can call us, but so many relays keep a line of ours; when they have kept it for long, we are a member."""
+    """These keep a line of ours. If nobody can call us, we are a member once they have kept it for long."""
 
     relays: tuple[bytes, ...]
     is_member: bool
@@ -196,6 +198,7 @@ class NameRelays:
     """Our record says others, and nothing else is different."""
 
     relays: tuple[bytes, ...]
+    is_closed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,18 +362,26 @@ class SeatKeeper:
         self._is_kept = self._is_kept and not self._is_callable
         is_leaf = not self._is_callable and not self._is_kept
         relays = () if self._is_callable else self.seat.relays
-        seat = replace(self.seat, is_leaf=is_leaf, relays=relays)
+        seat = replace(self.seat, is_leaf=is_leaf, relays=relays, is_closed=bool(relays))
         if is_leaf != self.seat.is_leaf:
             self._start_over(Reason.REACHABILITY, seat)
         elif seat != self.seat:
             self._name_relays(seat)
 
     def _keep_relays(self, event: RelaysKept) -> None:
-        """Those of a peer that can be called are of no use; a last line of one that cannot is news of `is_member`."""
-        if self._is_callable or (event.is_member and not event.relays):
+        """Those of a peer that can be called are for another family; a last line of one that cannot is news of
+        `is_member`.
+        """
+        if self._is_callable:
+            if event.relays != self.seat.relays:
+                self._name_relays(replace(self.seat, relays=event.relays))
+            return
+        if event.is_member and not event.relays:
             return
         self._is_kept = event.is_member
-        seat = replace(self.seat, is_leaf=not event.is_member, relays=event.relays)
+        seat = replace(
+            self.seat, is_leaf=not event.is_member, relays=event.relays, is_closed=bool(event.relays)
+        )
         if seat.is_leaf != self.seat.is_leaf:
             self._start_over(Reason.REACHABILITY, seat)
         elif seat != self.seat:
@@ -379,7 +390,7 @@ class SeatKeeper:
     def _name_relays(self, seat: Seat) -> None:
         """Nothing that our positions follow from is different."""
         self.seat = seat
-        self._orders.append(NameRelays(relays=seat.relays))
+        self._orders.append(NameRelays(relays=seat.relays, is_closed=seat.is_closed))
 
     # --- what comes of them
 

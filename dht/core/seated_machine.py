@@ -161,7 +161,7 @@ class SeatedMachine:
                     for contact in order.meet:
                         self.machine.merge(contact, now)
                 case NameRelays():
-                    self.machine.name_relays(order.relays, now)
+                    self.machine.name_relays(order.relays, now, is_closed=order.is_closed)
                 case LeaveRing():
                     self.machine.leave(now)
                 case WaitForSlot() | RetestReachability():
@@ -185,7 +185,7 @@ class SeatedMachine:
             lines=(Line.at(seat.address), *self._others),
             slot=seat.slot,
             virtual_nodes=1 if seat.is_leaf else self._virtual_nodes,  # a leaf has none: weigh little
-            flags=(LEAF if seat.is_leaf else 0) | (CLOSED if seat.relays else 0),
+            flags=(LEAF if seat.is_leaf else 0) | (CLOSED if seat.is_closed else 0),
             relays=seat.relays,
             seat=self._seat_in(seat.slot, last),
             trail=moved(last.own_record, seat.address.host, rules),

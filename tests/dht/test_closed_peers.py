@@ -46,6 +46,7 @@ class One:
     def __init__(self, world: "World", name: str, host: str, router: Router | None) -> None:
         self.world, self.name, self.at, self.router = world, name, (host, 4484), router
         self.key = peer_key(key_from(name))
+        self.family = len(packed_address(self.at).host)
         self.is_deaf_to = ""
         self.got: list[tuple[Message, Contact]] = []
         self.events: list[TransportEvent] = []
@@ -80,6 +81,13 @@ class One:
         record = self.record_of(peer)
         named = () if record is None else record.relays
         return tuple(one.contact for one in self.world.ones if one.key[:RELAY_BYTES] in named)
+
+    def own_relays(self) -> tuple[Contact, ...]:
+        return self.relays_of(self.key)
+
+    def is_apart(self, peer: PeerKey) -> bool:
+        record = self.record_of(peer)
+        return record is not None and all(len(line.host) != self.family for line in record.lines)
 
     def say(self, to: "One", number: int = 1) -> None:
         self.endpoint.send(Ping(id=number), to.contact, self.world.now)
@@ -230,7 +238,27 @@ def test_two_families_speak_by_a_relay_that_has_both() -> None:
     for number in (1, 2, 3):
         four.say(six, number)
         world.settle(1.5)
-    assert six.heard() == [3]
+    assert six.heard() == [1, 2, 3], "no knock could bring it here, so nothing waits for one"
+
+
+def test_two_open_peers_of_one_family_each_speak_by_a_relay_that_one_of_them_named() -> None:
+    world = World()
+    four, six = world.add("four", "192.0.2.1"), world.add("six", "2001:db8::6")
+    relay = world.add("relay", "198.51.100.2")
+    four.is_deaf_to, six.is_deaf_to = six.at[0], four.at[0]
+    six.say(four)
+    world.settle()
+    assert four.heard() == [], "nobody passes anything on yet"
+    six.names(relay, flags=0)
+    world.keep_open(six)
+    four.say(relay)
+    world.settle()
+    four.say(six, 2)
+    world.settle(1.0)
+    six.say(four, 3)
+    world.settle(1.0)
+    assert (four.heard(), six.heard()) == ([3], [2])
+    assert not relay.endpoint.dropped["knock_unknown"]
 
 
 def test_a_closed_peer_begins_to_speak_with_one_of_another_family() -> None:
@@ -245,7 +273,7 @@ def test_a_closed_peer_begins_to_speak_with_one_of_another_family() -> None:
     for number in (1, 2, 3):
         six.say(asker, number)
         world.settle(1.5)
-    assert asker.heard() == [3]
+    assert asker.heard() == [1, 2, 3]
     asker.say(six, 4)
     world.settle(1.0)
     assert six.heard() == [4]

@@ -56,7 +56,16 @@ class AskingRing(RingTable, Protocol):
         ...
 
     def relays_of(self, peer: PeerKey) -> tuple[Contact, ...]:
-        """Through whom a closed peer is reached; nothing of one that can be called."""
+        """Through whom we reach a peer that is closed or apart from us; nothing of one that we can call."""
+        ...
+
+    def is_apart(self, peer: PeerKey) -> bool:
+        """Has it no address in a family of ours?"""
+        ...
+
+    @property
+    def is_apart_from_some(self) -> bool:
+        """Are there members without an address in the one family that we have?"""
         ...
 
     @property
@@ -64,8 +73,8 @@ class AskingRing(RingTable, Protocol):
         """Has a test shown that others cannot call us?"""
         ...
 
-    def callable_members(self) -> list[Contact]:
-        """The others who own keys, answer, and can be called without a relay."""
+    def relay_candidates(self) -> list[Contact]:
+        """Members that could be relays of ours, at an address that we can call."""
         ...
 
     def standings(self) -> Mapping[PeerKey, Standing]:

@@ -1,5 +1,7 @@
 """How does a peer that cannot be called stay callable? It keeps lines at three relays, and does what they pass on.
 
+So does a peer of one family while there are members that have only the other: for those it is closed.
+
 Each line leaves from the port on which the peer listens, so a relay sees how the peer's router shows that port. A knock
 is answered by the way that the relay names (`arranged.py`). `core.relays.RelayKeeper` decides which relays, and from
 when on the peer is a member behind a closed router.
@@ -74,6 +76,8 @@ class KeptLinesParts:
     lines_of: Callable[[PeerKey], tuple[Line, ...]]
     is_closed: Callable[[], bool]
     """Has a test shown that nobody can call us?"""
+    is_apart: Callable[[], bool]
+    """Are there members that have no family in common with us?"""
     on_changed: OnChanged
 
 
@@ -83,7 +87,7 @@ class KeptLines:
         self.keeper = RelayKeeper(parts.chance, wanted=parts.wanted, full_after_s=parts.full_after_s)
         self._seen: dict[bytes, tuple[str, int]] = {}
         self._told = Mapping.UNKNOWN
-        self._shown: tuple[tuple[bytes, ...], bool] = ((), False)
+        self._shown: tuple[tuple[bytes, ...], bool, bool] = ((), False, False)
         self._trying: set[bytes] = set()
         self._answering = 0
         self._changed = anyio.Event()
@@ -105,18 +109,21 @@ class KeptLines:
         return Mapping.SAME if is_shown else Mapping.UNKNOWN
 
     async def run(self) -> None:
-        """Until cancelled. While we can be called no line is kept."""
+        """Until cancelled. While all can call us no line is kept."""
         while True:
-            if self._parts.is_closed():
+            if self._is_wanted():
                 async with anyio.create_task_group() as tasks:
                     await self._keep(tasks)
                     tasks.cancel_scope.cancel()
                 self._forget()
             await anyio.sleep(LOOK_S)
 
+    def _is_wanted(self) -> bool:
+        return self._parts.is_closed() or self._parts.is_apart()
+
     async def _keep(self, tasks: anyio.abc.TaskGroup) -> None:
-        """Until we can be called."""
-        while self._parts.is_closed():
+        """Until all can call us."""
+        while self._is_wanted():
             self._changed = anyio.Event()
             now = anyio.current_time()
             self.keeper.advance(now)
@@ -136,7 +143,7 @@ class KeptLines:
                 await self._changed.wait()
 
     def _show(self) -> None:
-        shown = self.keeper.relays, self.keeper.is_member
+        shown = self.keeper.relays, self.keeper.is_member, self._parts.is_closed()
         if shown != self._shown:
             self._shown = shown
             logger.info("relays kept=%d member=%s", len(shown[0]), shown[1])

@@ -96,6 +96,7 @@ class CallPort:
             dial=parts.dial,
             lines_of=ring.lines_of,
             relays_of=ring.relays_of,
+            is_apart=ring.is_apart,
             answers=ring.answers,
             arrangements=port.arrangements,
             own_port=self._own_port,
@@ -166,6 +167,7 @@ class CallPort:
             members=partial(candidates, ring),
             lines_of=ring.lines_of,
             is_closed=lambda: ring.is_closed,
+            is_apart=lambda: ring.is_apart_from_some,
             on_changed=ring.keep_relays,
         )
         self._kept = KeptLines(kept, self.streams, port.arrangements)
@@ -177,9 +179,9 @@ class CallPort:
                 tasks.cancel_scope.cancel()
 
     async def knock(self, member: Member) -> None:
-        """Does a connection to it come about? Raises OSError."""
+        """Does a connection to it come about, at any of its lines or by its relays? Raises OSError."""
         at = member.address
-        if not self.streams.ways.is_closed(member.peer):
+        if len(member.lines) < 2 and not self.streams.ways.is_closed(member.peer):
             host, _ = socket_address(at.host, at.port)
             await self._parts.knock(host, stream_port(at, member.lines))
             return
@@ -232,7 +234,7 @@ class CallPort:
 def candidates(ring: AskingRing) -> Iterator[tuple[Candidate, Contact]]:
     """Members that can be called, with the place and the area of each."""
     standings = ring.standings()
-    for contact in ring.callable_members():
+    for contact in ring.relay_candidates():
         standing = standings.get(contact.peer)
         if standing is not None:
             yield Candidate(peer=contact.peer, place=standing.place, area=standing.area), contact

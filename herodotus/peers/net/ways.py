@@ -62,7 +62,9 @@ class WaysParts:
     lines_of: Callable[[PeerKey], tuple[Line, ...]] = lambda peer: ()
     """Where the ring's table has it that a peer can be called."""
     relays_of: Callable[[PeerKey], tuple[Contact, ...]] = lambda peer: ()
-    """Of a closed peer; nothing for one that can be called."""
+    """Of a peer that we reach through others alone; nothing for one that we can call."""
+    is_apart: Callable[[PeerKey], bool] = lambda peer: False
+    """Has it no address in a family of ours?"""
     answers: Callable[[Address], Awaitable[bool]] | None = None
     """Does the ring's port there answer datagrams?  Where it does not, no stream is opened: the address may be a
     stranger's word, and a connection costs its owner more than a datagram.  None: nobody knows, as in a test."""
@@ -88,8 +90,9 @@ class Ways:
         return self.is_closed(peer) and self._parts.own_port()[1] is not Mapping.OPEN
 
     def is_relayed(self, peer: bytes) -> bool:
-        """Nothing but a relay's line has worked lately."""
-        return self.is_closed(peer) and bool(self._only_joined.of(peer))
+        """Nothing but a relay's line has worked lately, or can."""
+        is_apart = self._parts.is_apart(PeerKey(peer))
+        return self.is_closed(peer) and (is_apart or bool(self._only_joined.of(peer)))
 
     async def line_to(self, peer: bytes, address: Address) -> OpenLine:
         """Raises OSError, CallError, LineBrokenError and WrongProtocolError."""
@@ -97,6 +100,8 @@ class Ways:
         relays = self._parts.relays_of(PeerKey(peer)) if arrangements is not None else ()
         if arrangements is not None and relays:
             return await self._arranged(arrangements, peer, relays)
+        if self._parts.is_apart(PeerKey(peer)):
+            raise PeerUnreachableError("it has no address of our family, and no relay of it is known")
         lines = self._parts.lines_of(PeerKey(peer)) or (Line.at(address),)
         open_lines = [line for line in lines if line.udp and line.tcp]
         if len(open_lines) == 1:

@@ -10,7 +10,7 @@ from dht.core.ids import Key
 from dht.core.machine import RingMachine
 from dht.core.places import PlaceRules
 from dht.core.reader import RingReader
-from dht.core.records import Address, Line, PeerRecord, SignedRecord
+from dht.core.records import CLOSED, Address, Line, PeerRecord, SignedRecord
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
 
@@ -81,6 +81,59 @@ def test_what_the_table_says_is_made_again_when_somebody_comes_moves_or_goes() -
     assert reader.table().standings[newcomer.peer].place == bytes((4, 99, 9, 9))
     reader.machine.table.remove(newcomer.peer)
     assert newcomer.peer not in reader.table().peers
+
+
+def of_families(number: int, *hosts: bytes, **stated: object) -> PeerRecord:
+    lines = tuple(Line.at(Address(host=host, port=4484)) for host in hosts)
+    return replace(record(number, (20, 1, 1, 1)), lines=lines, **stated)
+
+
+def four(number: int) -> bytes:
+    return bytes((30 + number, 1, 1, 1))
+
+
+def six(number: int) -> bytes:
+    return bytes((0x2A, number, *bytes(13), 1))
+
+
+def town(own: PeerRecord, *others: PeerRecord) -> Reader:
+    machine = RingMachine(record=own, rules=RULES, notary=SimulatedNotary(own.peer), random=Random(1))
+    machine.create(START_S)
+    assert learn(machine, map(signed, others), START_S) == len(others)
+    machine.take_effects()
+    return Reader(machine)
+
+
+def test_an_open_peer_of_another_family_is_reached_through_its_relays_at_our_family() -> None:
+    dual, other = of_families(1, six(1), four(1)), of_families(2, four(2))
+    apart = of_families(3, six(3), relays=(dual.peer[:8], other.peer[:8]))
+    reader = town(of_families(0, four(0)), dual, other, apart)
+    assert reader.is_apart_from_some
+    assert (reader.is_apart(apart.peer), reader.is_apart(dual.peer)) == (True, False)
+    assert [(one.peer, one.address.host) for one in reader.relays_of(apart.peer)] == sorted(
+        [(dual.peer, four(1)), (other.peer, four(2))]
+    )
+    assert reader.relays_of(dual.peer) == ()
+    of_both = town(of_families(0, four(0), six(0)), dual, other, apart)
+    assert not of_both.is_apart_from_some
+    assert of_both.relays_of(apart.peer) == (), "we call it ourselves"
+
+
+def test_relays_for_those_of_another_family_have_both() -> None:
+    duals = [of_families(number, six(number), four(number)) for number in (1, 2, 3)]
+    ours, apart = of_families(4, four(4)), of_families(5, six(5))
+
+    def candidates(*others: PeerRecord, flags: int = 0) -> dict[bytes, bytes]:
+        own = of_families(0, four(0), flags=flags, relays=(bytes(8),) if flags else ())
+        return {one.peer: one.address.host for one in town(own, *others).relay_candidates()}
+
+    of_both = {dual.peer: four(number) for number, dual in enumerate(duals, 1)}
+    assert candidates(*duals, ours) == of_both | {ours.peer: four(4)}, "nobody is apart"
+    assert candidates(*duals, ours, apart) == of_both
+    few = {duals[0].peer: four(1)}
+    assert candidates(duals[0], ours, apart) == few, "the others cannot help it"
+    assert candidates(duals[0], ours, apart, flags=CLOSED) == few | {ours.peer: four(4)}, "no relay is worse"
+    assert candidates(*duals, ours, apart, flags=CLOSED) == of_both
 
 
 def test_a_lookup_that_found_others_adds_them_by_place() -> None:

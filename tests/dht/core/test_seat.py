@@ -348,10 +348,10 @@ def test_a_peer_whose_relays_have_kept_its_lines_is_a_member_though_nobody_can_c
     keeper = joining(ANNA)
     keeper.tell(LEAF, 0.0)
     assert keeper.tell(RelaysKept(relays=(b"relay  1",), is_member=False), 1.0) == [
-        NameRelays(relays=(b"relay  1",))
+        NameRelays(relays=(b"relay  1",), is_closed=True)
     ]
     kept = RelaysKept(relays=(b"relay  1", b"relay  2"), is_member=True)
-    closed = replace(SEAT, relays=kept.relays)
+    closed = replace(SEAT, relays=kept.relays, is_closed=True)
     assert keeper.tell(kept, 2.0) == [start(Reason.REACHABILITY, closed), join(ANNA)]
     assert keeper.tell(kept, 3.0) == []
     assert keeper.tell(LEAF, 4.0) == [], "that nobody calls it is no news"
@@ -360,14 +360,19 @@ def test_a_peer_whose_relays_have_kept_its_lines_is_a_member_though_nobody_can_c
     assert keeper.tell(lost, 6.0) == [start(Reason.REACHABILITY, replace(SEAT, is_leaf=True)), join(ANNA)]
 
 
-def test_relays_of_a_peer_that_can_be_called_are_of_no_use() -> None:
+def test_relays_of_a_peer_that_can_be_called_are_for_those_of_another_family() -> None:
     keeper = joining(ANNA)
     kept = RelaysKept(relays=(b"relay  1",), is_member=True)
+    assert keeper.tell(kept, 0.0) == [NameRelays(relays=kept.relays, is_closed=False)]
     assert keeper.tell(kept, 0.0) == []
-    keeper.tell(LEAF, 1.0)
+    assert keeper.tell(LEAF, 1.0) == [
+        start(Reason.REACHABILITY, replace(SEAT, is_leaf=True, relays=kept.relays, is_closed=True)),
+        join(ANNA),
+    ]
     keeper.tell(kept, 2.0)
-    assert keeper.tell(MEMBER, 3.0) == [NameRelays(relays=())]
-    assert keeper.seat == SEAT
+    assert keeper.tell(MEMBER, 3.0) == [NameRelays(relays=(), is_closed=False)], "they are named again"
+    assert keeper.tell(kept, 4.0) == [NameRelays(relays=kept.relays, is_closed=False)]
+    assert keeper.seat == replace(SEAT, relays=kept.relays)
 
 
 @pytest.mark.parametrize(

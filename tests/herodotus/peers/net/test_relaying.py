@@ -60,6 +60,8 @@ class Town:
     members: set[PeerKey] = field(default_factory=set)
     willing: set[PeerKey] = field(default_factory=set)
     """To be relays."""
+    apart: set[PeerKey] = field(default_factory=set)
+    """Two that have no family in common."""
     changed: anyio.Event = field(default_factory=anyio.Event)
 
     def contact(self, peer: PeerKey) -> Contact:
@@ -86,13 +88,22 @@ class Table:
         return () if port is None else (Line(host=LOOPBACK, udp=port, tcp=port),)
 
     def relays_of(self, peer: PeerKey) -> tuple[Contact, ...]:
+        if peer not in self.town.closed and not self.is_apart(peer):
+            return ()
         return tuple(self.town.contact(relay) for relay in self.town.relays.get(peer, ()))
 
     @property
     def is_closed(self) -> bool:
         return self.own in self.town.closed
 
-    def callable_members(self) -> list[Contact]:
+    def is_apart(self, peer: PeerKey) -> bool:
+        return {self.own, peer} == self.town.apart
+
+    @property
+    def is_apart_from_some(self) -> bool:
+        return self.own in self.town.apart
+
+    def relay_candidates(self) -> list[Contact]:
         return [self.town.contact(one) for one in sorted(self.town.willing)]
 
     def standings(self) -> Mapping[PeerKey, Standing]:
