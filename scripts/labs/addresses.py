@@ -15,13 +15,15 @@ CRAWLED_S, KNOWN_S, AFTER_S = 300.0, 120.0, 60.0
 WANTED_S = 60.0
 """Within so long all others know the new address."""
 SLEEPS_S = 45.0
+WAYS = ("provider", "nap", "sleep", "cable", "card", "vpn", "router")
+"""Each has a public peer of its own, but the last. One that is asked for again has the next peer."""
 WITHOUT_S = 5.0
 """From one network to the other."""
 SEATED_S = 90.0
 
 
 def addresses(lab: Laboratory, asked: Asked) -> Rows:
-    """Members get a new address by their provider, asleep, by a cable, by a VPN and behind a router."""
+    """Members get a new address by their provider, asleep, by a cable, a card, a VPN and behind a router."""
     ring = LabRing(lab, public_charter("addresses", delay_floor_s=1.0))
     pages = lab.serve(hosts=6, pages_max=20, pages_min=8, v6=False)
     ring.begin(PUBLIC)
@@ -42,6 +44,12 @@ def addresses(lab: Laboratory, asked: Asked) -> Rows:
         time.sleep(SLEEPS_S)  # of another process, that sends us no events
         one.signal(signal.SIGCONT)
 
+    def nap(one: Volunteer) -> None:
+        """And wakes where it was."""
+        one.signal(signal.SIGSTOP)
+        time.sleep(SLEEPS_S)
+        one.signal(signal.SIGCONT)
+
     def cable(one: Volunteer) -> None:
         one.host.do(f"ip link set {one.host.interface} down")
         time.sleep(WITHOUT_S)
@@ -52,17 +60,23 @@ def addresses(lab: Laboratory, asked: Asked) -> Rows:
         lab.internet.change_address(router)
         router.do("conntrack -F")  # what is mapped stays so, at the new address
 
-    ways: Mapping[str, tuple[str, Callable[[Volunteer], object]]] = MappingProxyType(
+    changes: Mapping[str, Callable[[Volunteer], object]] = MappingProxyType(
         {
-            "provider": ("pub1", provider),
-            "cable": ("pub2", cable),
-            "sleep": ("pub3", sleep),
-            "vpn": ("pub4", lambda one: lab.internet.tunnel(one.host)),
-            "router": ("home", behind),
+            "provider": provider,
+            "nap": nap,
+            "sleep": sleep,
+            "cable": cable,
+            "card": lambda one: lab.internet.other_card(one.host),
+            "vpn": lambda one: lab.internet.tunnel(one.host),
+            "router": behind,
         }
     )
-    names = ("provider",) if asked.is_short else tuple(ways)
-    return [_changed(lab, ring, name, ring.volunteers[ways[name][0]], ways[name][1]) for name in names]
+    assert tuple(changes) == WAYS
+    rows = []
+    for turn, name in enumerate(asked.kinds or (("provider",) if asked.is_short else WAYS)):
+        one = ring.volunteers["home" if name == "router" else f"pub{turn % PUBLIC}"]
+        rows.append(_changed(lab, ring, name, one, changes[name]))
+    return rows
 
 
 def _changed(
@@ -73,13 +87,15 @@ def _changed(
     change(one)
     began = time.monotonic()
     lab.say(f"{name}: {one.name} has another address")
-    is_known = lab.until(lambda: _is_known(ring, one, own), KNOWN_S)
+    is_known = lab.until(lambda: _is_known(ring, one, own, is_moved=name != "nap"), KNOWN_S)
     took_s = time.monotonic() - began
     lab.linger(AFTER_S)
     after = ring.statuses()
     brought = sum(_moved(after[peer]) - _moved(facts) for peer, facts in before.items() if peer in after)
     is_same = [node["position"] for node in after[one.name]["ring"]["nodes"]] == own[0]
-    lab.note(f"{name}: all know the new address", is_known and took_s <= WANTED_S, f"after {took_s:.0f} s")
+    told = f"after {took_s:.0f} s" + ("" if is_known else f": {_told(ring, one, own)}")
+    lab.say(f"{name}: known {told}")
+    lab.note(f"{name}: all know the address", is_known and took_s <= WANTED_S, told)
     lab.note(f"{name}: positions stay", is_same, f"{len(own[0])} of them")
     lab.note(f"{name}: no capture moves", brought == 0, f"{brought} were sent or fetched")
     return {"way": name, "known_s": round(took_s), "moved": brought, "same": is_same}
@@ -90,22 +106,33 @@ def _own(facts: Facts) -> tuple[list[str], str]:
     return [node["position"] for node in facts["ring"]["nodes"]], facts["ring"]["address"]
 
 
-def _is_known(ring: LabRing, one: Volunteer, own: tuple[list[str], str]) -> bool:
+def _is_known(ring: LabRing, one: Volunteer, own: tuple[list[str], str], *, is_moved: bool) -> bool:
     """In a ring so small each member lists all others."""
     found = ring.statuses()
-    positions, before = own
-    if len(found) < len(ring.volunteers) or found[one.name]["ring"]["address"] == before:
+    _, before = own
+    if len(found) < len(ring.volunteers) or (found[one.name]["ring"]["address"] == before) is is_moved:
         return False
     now = found[one.name]["ring"]["address"]
-    listed = [
-        neighbour["address"]
+    listed = _listed(found, one, own)
+    return len(listed) >= len(ring.volunteers) - 1 and all(address == now for _, address in listed)
+
+
+def _listed(found: Mapping[str, Facts], one: Volunteer, own: tuple[list[str], str]) -> list[tuple[str, str]]:
+    """Who lists it, and where."""
+    return [
+        (name, neighbour["address"])
         for name, facts in found.items()
         if name != one.name
         for node in facts["ring"]["nodes"]
         for neighbour in node["successors"]
-        if neighbour["position"] in positions
+        if neighbour["position"] in own[0]
     ]
-    return len(listed) >= len(ring.volunteers) - 1 and all(address == now for address in listed)
+
+
+def _told(ring: LabRing, one: Volunteer, own: tuple[list[str], str]) -> str:
+    found = ring.statuses()
+    now = found[one.name]["ring"]["address"] if one.name in found else "no answer"
+    return f"it says {now}, others {_listed(found, one, own)}"
 
 
 def _moved(facts: Facts) -> int:

@@ -232,6 +232,23 @@ class Internet:
         one.addresses = tuple(new if address == old else address for address in one.addresses)
         return new
 
+    def other_card(self, one: Host) -> str:
+        """The wire is plugged in and the radio goes off: another interface, with another address. Gives that."""
+        self._customers += 1
+        self._lines += 1
+        (old,) = (address for address in one.addresses if ":" not in address)
+        new, line, card = _address_v4(self._customers), f"w{self._lines}", f"card{self._lines}"
+        do(f"ip link add {line} type veth peer name {card} netns {one.name}")
+        do(f"ip link set {line} up")
+        do(f"ip route add {new}/32 dev {line}")
+        one.do(f"ip link set {card} up")
+        one.do(f"ip addr add {new}/32 dev {card}")
+        one.do(f"ip link set {one.interface} down")
+        one.do(f"ip route replace default via {_GATEWAY_V4} dev {card} onlink")
+        one.interface = card
+        one.addresses = tuple(new if address == old else address for address in one.addresses)
+        return new
+
     def tunnel(self, one: Host) -> str:
         """What it sends leaves by another address from now on, as over a VPN; the old one still leads to it. Gives the
         new one."""

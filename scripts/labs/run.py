@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from scripts.labs.addresses import addresses
+from scripts.labs.addresses import WAYS, addresses
 from scripts.labs.closed import closed
 from scripts.labs.families import families
 from scripts.labs.faults import faults
@@ -126,8 +126,8 @@ def _parser() -> argparse.ArgumentParser:
         "--kind",
         action="append",
         default=[],
-        choices=list(KINDS),
-        help="only these kinds of lines (for kinds)",
+        choices=[*KINDS, *WAYS],
+        help="only these kinds of lines (for kinds), or ways to another address (for addresses), in this order",
     )
     return parser
 
