@@ -50,6 +50,8 @@ class Asked:
     """What the tester chose."""
 
     is_short: bool = False
+    is_long: bool = False
+    """With everybody's timers, also where they take half an hour."""
     kinds: tuple[str, ...] = ()
 
 

@@ -23,6 +23,7 @@ from scripts.labs.slow import slow
 from scripts.labs.volunteers import CommandFailed
 from scripts.sweeps import namespaces
 
+LONGER_S = 2_400
 PROGRAMS = ("nft", "miniupnpd", "conntrack")
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if reason is not None:
         print(f"lab: each line needs a network of its own: {reason}", file=sys.stderr)
         return 2
-    options = [f"--{word}" for word in ("json", "keep", "short") if getattr(asked, word)]
+    options = [f"--{word}" for word in ("json", "keep", "short", "long") if getattr(asked, word)]
     options += [word for kind in asked.kind for word in ("--kind", kind)]
     return max(namespaces.run_inside("scripts.labs.run", [name, *options]) for name in names)
 
@@ -72,8 +73,9 @@ def _play(name: str, asked: argparse.Namespace) -> bool:
     rows: Rows = ()
     failure = ""
     try:
-        with lab.opened(scenario.limit_s):
-            rows = scenario.play(lab, Asked(is_short=asked.short, kinds=tuple(asked.kind)))
+        told = Asked(is_short=asked.short, is_long=asked.long, kinds=tuple(asked.kind))
+        with lab.opened(scenario.limit_s + (LONGER_S if asked.long else 0)):
+            rows = scenario.play(lab, told)
             lab.judge_logs()
     except (LabFailed, CannotMake, CommandFailed) as error:
         failure = str(error)
@@ -122,6 +124,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="what came of it, for machines")
     parser.add_argument("--keep", action="store_true", help="keep homes and logs, also when all holds")
     parser.add_argument("--short", action="store_true", help="fewer kinds of lines, no crawl; a minute")
+    parser.add_argument(
+        "--long", action="store_true", help="closed peers wait for everybody's half an hour (closed, mix)"
+    )
     parser.add_argument(
         "--kind",
         action="append",

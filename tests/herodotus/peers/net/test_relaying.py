@@ -220,6 +220,23 @@ async def test_a_closed_peer_calls_back_a_caller_that_can_be_called() -> None:
         assert kept_at(peers, "relay").counts == {"way 1": 1}, "the line is kept"
 
 
+async def test_a_peer_of_another_family_is_called_through_its_relay_and_by_its_own_family_directly() -> None:
+    town = Town(apart={key_of("four"), key_of("six")})
+    names = ("relay", "four", "six", "like six")
+    with anyio.fail_after(40):
+        async with AsyncExitStack() as stack:
+            peers = {name: await stack.enter_async_context(living(town, name)) for name in names}
+            for name in ("four", "six"):
+                await until(town, partial(has_relays, town, name, 1))
+            four, six, like_six = peers["four"], peers["six"], peers["like six"]
+            await like_six.calls.call(town.contact(six.key), "echo", b"hi")
+            assert not kept_at(peers, "relay").counts
+            assert await four.calls.call(town.contact(six.key), "echo", b"hi") == b"six heard hi"
+            assert sum(kept_at(peers, "relay").counts.values()) == 1
+            assert four.call_port.streams.ways.is_relayed(six.key), "copies are handed on"
+            assert not like_six.call_port.streams.ways.is_relayed(six.key)
+
+
 async def test_two_closed_peers_open_at_once() -> None:
     async with town_of("relay", closed=["one", "other"]) as (town, peers):
         one, other = peers["one"], peers["other"]
