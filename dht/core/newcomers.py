@@ -8,6 +8,7 @@ therefore no news until the stranger has spoken:
     heard of ── silent to us, but three of four helpers in four areas say
                 that it answers them (our way to it may be broken) ──► proven
     heard of ── silent ──────────────────────────────────────────────► refused, this incarnation for ten minutes
+                                                                       (one of another family for one)
 
 Nobody has to be believed for that, so a newcomer with an empty table, and two rings that meet, need no member that both
 sides trust.  The price is one handshake for each pair of members in their life at an address.
@@ -48,6 +49,9 @@ ASKED_MAX: Final = 24
 ASKED_S: Final = sum(RETRIES_S)
 """As long as the link keeps the handshake open: the next one is asked when there is room for it."""
 SILENT_S: Final = 600.0
+APART_S: Final = 60.0
+"""One without an address of our family is asked through a relay alone: that is no address's burden, and a relay that
+passes something on may be there a moment later."""
 REMEMBERED_MAX: Final = 8_192
 HELPERS: Final = 4
 """Of 50 members with 8 liars three of four are liars once in 70, two of three once in 15."""
@@ -305,7 +309,12 @@ class Newcomers:
         else:
             self._host.at(now + PLACE_AGAIN_S, partial(self._release, place))
             self._host.counts["newcomers silent"] += 1
-            self._silent[peer, signed.record.incarnation] = now + SILENT_S, signed.record.lines[0].host
+            hosts = [line.host for line in signed.record.lines]
+            is_apart = all(len(host) not in self._host.families for host in hosts)
+            self._silent[peer, signed.record.incarnation] = (
+                now + (APART_S if is_apart else SILENT_S),
+                hosts[0],
+            )
             if len(self._silent) > REMEMBERED_MAX:
                 self._silent.popitem(last=False)
         assert len(self.waiting) <= WAITING_MAX

@@ -11,6 +11,7 @@ from dht.core.effects import Send
 from dht.core.machine import RingMachine
 from dht.core.messages import Message, Ping, Pong, ProbeReply, ProbeRequest, Rumour
 from dht.core.newcomers import (
+    APART_S,
     ASKED_OF_A_PLACE_MAX,
     OF_A_PLACE_MAX,
     REMEMBERED_MAX,
@@ -135,6 +136,20 @@ def test_the_silent_are_refused_for_ten_minutes_and_a_new_life_is_asked_at_once(
     tell(one, SimulatedNotary(again.peer).sign_record(again), now=NOW + 200)
     pass_time(one, silence, NOW + 200, 60)
     assert len(tell(one, SimulatedNotary(again.peer).sign_record(again), now=NOW + 260 + SILENT_S)) == 1
+
+
+def test_who_has_no_address_of_our_family_is_asked_again_after_a_minute() -> None:
+    one = member()
+    six = replace(signed(20).record, lines=(Line(host=bytes((0x2A, *bytes(14), 1)), udp=9_999, tcp=9_999),))
+    apart = SimulatedNotary(six.peer).sign_record(six)
+    assert len(tell(one, apart)) == 1
+    pass_time(one, silence, NOW, 50)
+    assert tell(one, apart, now=NOW + 51) == []
+    assert counts(one)["records silent"] == 1
+    again = NOW + 51 + APART_S
+    (asked,) = tell(one, apart, now=again)
+    pass_time(one, lambda to, message: Pong(id=message.id) if to == asked else None, again, 5)
+    assert is_known(one, 20)
 
 
 def is_about(message: Message, number: int) -> bool:
