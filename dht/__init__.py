@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from dht.core.arcs import Arc
-from dht.core.effects import ArcsChanged, PeerChanged
+from dht.core.effects import ArcsChanged, PaceChanged, PeerChanged
 from dht.core.ids import Key, PeerKey, key_of
 from dht.core.places import Standing
 from dht.core.reader import Member
@@ -35,12 +35,20 @@ class Ring(Protocol):
         """Who answers for the key. Raises `dht.errors.NoAnswerError`."""
         ...
 
+    async def prompt_owner(self, key: Key) -> Contact:
+        """The owner, or the next holder in its place while its line is slow. Raises `dht.errors.NoAnswerError`."""
+        ...
+
     async def holders(self, key: Key, copies: int) -> tuple[Contact, ...]:
         """The owner and the distinct hosts after it; fewer where the ring is smaller."""
         ...
 
     def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
         """The keys that this peer must hold, as arcs (start, end] of the circle."""
+        ...
+
+    def prompt_arcs(self) -> tuple[Arc, ...]:
+        """The keys of which `prompt_owner` is this peer."""
         ...
 
     def positions(self) -> tuple[Contact, ...]:
@@ -67,6 +75,10 @@ class Ring(Protocol):
         """Those who are not well."""
         ...
 
+    def say_slow(self, *, is_slow: bool) -> None:
+        """Whether our line keeps up with what others wait for."""
+        ...
+
     def statistics(self) -> NodeStatistics: ...
 
     def leave(self) -> None:
@@ -84,6 +96,7 @@ __all__ = [
     "NodePorts",
     "NodeSettings",
     "NodeStatistics",
+    "PaceChanged",
     "PeerChanged",
     "Ring",
     "RingEvent",

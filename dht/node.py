@@ -38,7 +38,7 @@ from dht.core.messages import (
     StrangerDialled,
 )
 from dht.core.reachability import Reachability
-from dht.core.reader import RingReader, is_ideal, is_joined
+from dht.core.reader import STAND_INS, RingReader, is_ideal, is_joined
 from dht.core.records import (
     RECORD_VERSION,
     RELAY_BYTES,
@@ -195,6 +195,10 @@ class RingNode(RingReader):
         """Who answers for the key, as the ring says. Raises `NoAnswerError`."""
         return (await self.holders(key, 1))[0]
 
+    async def prompt_owner(self, key: Key) -> Contact:
+        """The owner, or the next holder that stands in for it while its line is slow. Raises `NoAnswerError`."""
+        return self.prompt_of(await self.holders(key, min(STAND_INS, self._rules.holders.copies)))
+
     async def holders(self, key: Key, copies: int) -> tuple[Contact, ...]:
         """The owner and the other holders; fewer where the ring is smaller. Raises `NoAnswerError`.
 
@@ -284,6 +288,11 @@ class RingNode(RingReader):
     def look_around(self) -> None:
         """This peer's address may have changed: speak with some members, who see where it is."""
         self.machine.look_around(self._loop.now())
+        self._loop.pump()
+
+    def say_slow(self, *, is_slow: bool) -> None:
+        """Our line cannot keep up with what others wait for, or can again: our record says so from now on."""
+        self.machine.say_slow(is_slow=is_slow, now=self._loop.now())
         self._loop.pump()
 
     def test_reachability(self) -> None:

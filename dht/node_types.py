@@ -8,7 +8,7 @@ from random import Random
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dht.core.effects import ArcsChanged, Joined, PeerChanged, RingChanged
+from dht.core.effects import ArcsChanged, Joined, PaceChanged, PeerChanged, RingChanged
 from dht.core.machine import RingStatistics
 from dht.core.reachability import Reachability
 from dht.core.records import Address, Birth, Contact, Line, SignedRecord, Stay
@@ -57,7 +57,7 @@ class EventsLost:
     """The subscriber was too slow: read the state again."""
 
 
-RingEvent = ArcsChanged | RingChanged | PeerChanged | Joined | EventsLost
+RingEvent = ArcsChanged | RingChanged | PeerChanged | PaceChanged | Joined | EventsLost
 
 
 class Subscription:

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crawler.core.rows import after
 from dht import Key
+from dht.core.arcs import Arcs
 from dht.core.ids import PeerKey
 from herodotus.core.charter import Charter
 from herodotus.core.index_rows import CAPTURE
@@ -42,7 +43,7 @@ from herodotus.core.settings.sections import (
     Settings,
 )
 from herodotus.crawl.daily import NotCrawling
-from herodotus.crawl.stewards.office import owned_by
+from herodotus.crawl.stewards.office import stewarded_by
 from herodotus.home.folder import Home, NewHome, create_home
 from herodotus.peer import Peer, PeerParts
 from herodotus.portal.answer import Answer
@@ -111,7 +112,10 @@ class Member:
 
     def owns(self, key: Key) -> bool:
         """As this peer sees the ring."""
-        return self.peer is not None and key in owned_by(self.peer._membership.node)
+        return self.peer is not None and key in Arcs(self.peer._membership.node.my_arcs(1))
+
+    def stewards(self, key: Key) -> bool:
+        return self.peer is not None and key in stewarded_by(self.peer._membership.node)
 
     @property
     def id(self) -> PeerKey:

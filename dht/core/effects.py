@@ -62,6 +62,13 @@ class PeerChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaceChanged:
+    """A peer, perhaps this one, says that its line is slow from now on, or no more: other members stand in for it."""
+
+    peer: PeerKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LookupDone:
     """`holders` are distinct hosts in ring order, the owner first; empty when nobody was found."""
 
@@ -90,5 +97,6 @@ Effect = (
     | RingChanged
     | ArcsChanged
     | PeerChanged
+    | PaceChanged
     | LookupDone
 )

@@ -20,6 +20,7 @@ from typing import Final, Literal
 from dht.core import rules as bounds
 from dht.core.contests import Contests
 from dht.core.detector import Detector
+from dht.core.effects import PaceChanged
 from dht.core.host import MachineHost
 from dht.core.ids import PeerKey
 from dht.core.membership import MemberTable
@@ -37,6 +38,7 @@ from dht.core.messages import (
 )
 from dht.core.newcomers import Newcomers
 from dht.core.records import (
+    SLOW,
     Contact,
     Death,
     Departure,
@@ -168,7 +170,10 @@ class Gossip:
         tomb, until = self._table.tombs.get(record.peer, (None, 0.0))
         if isinstance(tomb, Death) and now <= until - bounds.TOMB_LIFE_S + REFUTED_WITHIN_S:
             self.refutations.refuted(tomb, now)
+        before = self._table.records.get(record.peer)
         self._table.put(signed)
+        if (before.record.flags if before is not None else 0) & SLOW != record.flags & SLOW:
+            self._host.effects.append(PaceChanged(peer=record.peer))
         self.seats.entered(record)
         assert self._table.records[record.peer] is signed
         # The signer of a newer record is alive, even if it has not spoken to us.

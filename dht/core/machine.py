@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from dht.core import rules as bounds
 from dht.core.arcs import Arc
-from dht.core.effects import ArcsChanged, Effect, PositionTaken, SeatOver
+from dht.core.effects import ArcsChanged, Effect, PaceChanged, PositionTaken, SeatOver
 from dht.core.gossip import Gossip
 from dht.core.host import MachineHost
 from dht.core.ids import Key, PeerKey, is_in_arc
@@ -66,6 +66,7 @@ from dht.core.records import (
     DAY_MAX,
     RECORD_LIFE_S,
     RECORD_REFRESH_S,
+    SLOW,
     U32,
     Contact,
     Line,
@@ -297,6 +298,17 @@ class RingMachine:
         """Those through which others reach us are these now; `is_closed`: all others, not those of another family."""
         flags = self._record.flags & ~CLOSED | (CLOSED if is_closed else 0)
         self._record = replace(self._record, relays=relays, flags=flags)
+        if self.record is not None and not self._is_left:
+            self._renew_record(0, now)
+            self._gossip.tell(self.me.peer, now)
+
+    def say_slow(self, *, is_slow: bool, now: float) -> None:
+        """Our line cannot keep up with what others wait for, or can again."""
+        flags = self._record.flags & ~SLOW | (SLOW if is_slow else 0)
+        if flags == self._record.flags:
+            return
+        self._record = replace(self._record, flags=flags)
+        self._host.effects.append(PaceChanged(peer=self.me.peer))
         if self.record is not None and not self._is_left:
             self._renew_record(0, now)
             self._gossip.tell(self.me.peer, now)

@@ -20,6 +20,7 @@ from dht.core.records import (
     LEAF,
     RELAY_BYTES,
     RELAYS_MAX,
+    SLOW,
     Address,
     Contact,
     Line,
@@ -30,6 +31,9 @@ from dht.core.records import (
 
 LOST: Final = frozenset({"dead", "departed"})
 """The ring's words for peers that two witnesses found dead; "unreachable" is one peer's impression."""
+STAND_INS: Final = 3
+"""Of the holders, with the owner: what an owner does on a slow line one of the next two does in its place. No more, as
+the copies' doors believe the past to the first three (ADR 54)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,24 @@ class RingReader(ABC):
             return machine.arcs()
         nodes = [(node.contact, node.predecessor) for node in machine.nodes if node.is_member]
         return own_arcs(nodes, machine.table.counterclockwise, copies)
+
+    def prompt_of(self, holders: Sequence[Contact]) -> Contact:
+        """Who of a key's holders, the owner first, answers in its owner's place where that one's line is slow."""
+        quick = (one for one in holders[:STAND_INS] if not self._is_slow(one.peer))
+        return next(quick, holders[0])
+
+    def prompt_arcs(self) -> tuple[Arc, ...]:
+        """The keys for which `prompt_of` names this peer."""
+        stand_ins = min(STAND_INS, self.machine.rules.holders.copies)
+        if stand_ins < 2 or not any(map(self._is_slow, self.machine.table.records)):
+            return self.my_arcs(1)
+        table, me = self.table(), self.machine.me.peer
+        lines = ((stretch, table.holders(stretch)[:stand_ins]) for _, stretch in table.share(me))
+        return tuple(table.arc(stretch) for stretch, line in lines if self.prompt_of(line).peer == me)
+
+    def _is_slow(self, peer: PeerKey) -> bool:
+        record = self.record_of(peer)
+        return record is not None and bool(record.flags & SLOW)
 
     def table(self) -> Table:
         """Who holds what by our table of members, without those who are silent to us; made again when it changed.

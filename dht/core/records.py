@@ -50,6 +50,7 @@ RELAY_BYTES = 8
 
 LEAF = 1  # flag: cannot be reached from outside, so it owns nothing
 CLOSED = 2  # flag: reached through its relays alone
+SLOW = 4  # flag: its line cannot keep up with what others wait for
 
 
 U32Field = Annotated[int, Meta(ge=0, lt=U32)]

@@ -19,7 +19,7 @@ from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken, Sea
 from dht.core.ids import IdCheck
 from dht.core.machine import RingMachine
 from dht.core.places import moved, moves_at_will
-from dht.core.records import CLOSED, LEAF, Birth, Contact, Line, PeerRecord, first_contact_of
+from dht.core.records import CLOSED, LEAF, SLOW, Birth, Contact, Line, PeerRecord, first_contact_of
 from dht.core.seat import (
     CreateRing,
     JoinRing,
@@ -185,7 +185,9 @@ class SeatedMachine:
             lines=(Line.at(seat.address), *self._others),
             slot=seat.slot,
             virtual_nodes=1 if seat.is_leaf else self._virtual_nodes,  # a leaf has none: weigh little
-            flags=(LEAF if seat.is_leaf else 0) | (CLOSED if seat.is_closed else 0),
+            flags=last.own_record.flags & SLOW
+            | (LEAF if seat.is_leaf else 0)
+            | (CLOSED if seat.is_closed else 0),
             relays=seat.relays,
             seat=self._seat_in(seat.slot, last),
             trail=moved(last.own_record, seat.address.host, rules),

@@ -12,9 +12,11 @@ its programs. Pure: every method takes the time.
 """
 
 from bisect import insort
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from statistics import median
 from typing import Final
 
 
@@ -108,6 +110,64 @@ class OwnQueue:
 
     wait_s: float = 0.0
     seen_until: float = float("-inf")
+    carries: float | None = None
+    """Bytes a second that the line carried when it was last full; None: it never was."""
+
+
+NARROW: Final = 16_000.0
+"""128 kbit/s: a window's asks, returns and answers of many hosts fill such a line (design of the lines, 6)."""
+LATE_S, PROMPT_S = 2.0, 0.5
+ASKED_WITHIN_S: Final = 120.0
+ASKED_PEERS_MIN: Final = 3
+ASKED_MAX: Final = 512
+"""Answers that are remembered: some 4 a second."""
+SLOW_AFTER_S, PROMPT_AFTER_S = 300.0, 3_600.0
+"""Each change leaves hosts without a steward for the silence of a new one, two minutes at the public delay."""
+
+
+class SlowLine:
+    """Does our line keep up with what others wait for? Said after minutes, and taken back after an hour.
+
+    Slow is a line that carries little, or by which our own short questions are answered late. These show the way out
+    and back; who is asked may be late itself, or lie. So each peer counts once, by the median of its answers, and half
+    of all peers that were asked must be late.
+    """
+
+    def __init__(self, queue: OwnQueue) -> None:
+        self._queue = queue
+        self._asked: deque[tuple[float, bytes, float]] = deque(maxlen=ASKED_MAX)
+        self._differs_since: float | None = None
+        self.is_slow = False
+
+    def asked(self, peer: bytes, took_s: float, now: float) -> None:
+        """A peer answered our question after so long."""
+        self._asked.append((now, peer, took_s))
+
+    def look(self, now: float) -> bool:
+        """To be called at least each minute. True: `is_slow` is another now."""
+        took_s, carries = self._took_s(now), self._queue.carries
+        is_narrow = carries is not None and carries < NARROW
+        if self.is_slow:
+            differs, enough_s = not is_narrow and (took_s is None or took_s < PROMPT_S), PROMPT_AFTER_S
+        else:
+            differs, enough_s = is_narrow or (took_s is not None and took_s > LATE_S), SLOW_AFTER_S
+        if not differs:
+            self._differs_since = None
+        elif self._differs_since is None:
+            self._differs_since = now
+        elif now - self._differs_since >= enough_s:
+            self._differs_since = None
+            self.is_slow = not self.is_slow
+            return True
+        return False
+
+    def _took_s(self, now: float) -> float | None:
+        while self._asked and self._asked[0][0] < now - ASKED_WITHIN_S:
+            self._asked.popleft()
+        by_peer: dict[bytes, list[float]] = {}
+        for _, peer, took_s in self._asked:
+            by_peer.setdefault(peer, []).append(took_s)
+        return median(map(median, by_peer.values())) if len(by_peer) >= ASKED_PEERS_MIN else None
 
 
 class LineRate:
@@ -243,8 +303,10 @@ class LineRate:
         before = self.at(now)
         if before is None:
             self._rate = self._ceiling = max(RATE_MIN, SHARE * carried)
+            self.own_queue.carries = carried
         elif carried < CARRIED_ALL * before:
             self._rate = self._ceiling = max(RATE_MIN, SHARE_AGAIN * carried)
+            self.own_queue.carries = carried
         else:  # it carried what was sent, so the queue is not ours: what this costs comes back
             self._rate, self._ceiling = max(RATE_MIN, LOSS * before), before
         if self._offered is not None:
@@ -259,7 +321,7 @@ class LineRate:
         """The line is another one now."""
         self._rate = self._ceiling = self._offered
         self._signs, self._rests_since, self._settled_at = 0, None, now
-        self.own_queue.seen_until = now
+        self.own_queue.seen_until, self.own_queue.carries = now, None
         self._window = WINDOW_BYTES_FIRST
 
 

@@ -263,7 +263,8 @@ class StewardStatus:
 
     `lost`: windows that were never given back; `overdue`: of these, windows of addresses that are still waited for, as
     somebody may be connected there; `elsewhere`: leases for an address to which the host's name does not lead for us;
-    `slow`: hosts that have waited for ten minutes or more, apart from their delay between fetches.
+    `slow`: hosts that have waited for ten minutes or more, apart from their delay between fetches; `is_passed_over`:
+    our line is slow, so other holders are stewards of our hosts.
     """
 
     subjects: int = 0
@@ -275,6 +276,7 @@ class StewardStatus:
     overdue: int = 0
     elsewhere: int = 0
     refused: dict[str, int] = field(default_factory=dict)
+    is_passed_over: bool = False
     held: int = 0
     slow: int = 0
     calls: int = 0

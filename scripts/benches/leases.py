@@ -46,12 +46,14 @@ class Alone:
     def __init__(self) -> None:
         self.me = Contact.at(OWN, Address(host=bytes([10, 0, 0, 1]), port=4_484), 0, 0, "off")
 
-    async def owner(self, key: Key) -> Contact:
+    async def prompt_owner(self, key: Key) -> Contact:
         return self.me
 
-    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
-        del copies
+    def prompt_arcs(self) -> tuple[Arc, ...]:
         return tuple(~Arcs())
+
+    def say_slow(self, *, is_slow: bool) -> None:
+        raise AssertionError("nobody is asked, so nobody is late")
 
     def events(self) -> AbstractContextManager[Subscription]:
         return nullcontext(Subscription())

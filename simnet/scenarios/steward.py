@@ -40,10 +40,10 @@ REFUSALS_MAX = 10
 """Visits to a host that says 429, in ten minutes: backing off doubles; without it there would be three hundred."""
 
 
-def settings_of(peers: int, delay_s: float = 2.0) -> PeersSettings:
+def settings_of(peers: int, delay_s: float = 2.0, copies: int = 1) -> PeersSettings:
     """Nothing but crawling, in a day that does not end."""
     return PeersSettings(
-        peers=peers, copies=1, delay_s=delay_s, day_s=86_400.0, wait_s=5.0, cross_fetch_share=0.0
+        peers=peers, copies=copies, delay_s=delay_s, day_s=86_400.0, wait_s=5.0, cross_fetch_share=0.0
     )
 
 
@@ -82,7 +82,7 @@ async def crowd(peers: Peers, each: int) -> None:
 def steward_of(peers: Peers, name: str) -> Member:
     """As those see it that serve."""
     key = key_of_subject(subject_of(name))
-    return next(one for one in peers.serving if one.owns(key))
+    return next(one for one in peers.serving if one.stewards(key))
 
 
 def steward_in(member: Member) -> RingSteward:

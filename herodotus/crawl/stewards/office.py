@@ -34,7 +34,7 @@ from crawler.core.robots import RobotsRules, parse_robots
 from crawler.core.urls import Origin, canonical, host_of, is_literal, is_public, origin_of, reached
 from dht import Arc, Contact, EventsLost, Subscription, key_of
 from dht.core.arcs import WHOLE, Arcs
-from dht.core.effects import ArcsChanged, PeerChanged, RingChanged
+from dht.core.effects import ArcsChanged, PaceChanged, PeerChanged, RingChanged
 from dht.core.ids import Key
 from dht.core.limits import Buckets, Rate
 from dht.node_types import RingEvent
@@ -416,13 +416,14 @@ class RuleBook:
 class StewardRing(Protocol):
     """What stewards ask of `dht.Ring`."""
 
-    async def owner(self, key: Key) -> Contact: ...
-    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]: ...
+    async def prompt_owner(self, key: Key) -> Contact: ...
+    def prompt_arcs(self) -> tuple[Arc, ...]: ...
+    def say_slow(self, *, is_slow: bool) -> None: ...
     def events(self) -> AbstractContextManager[Subscription]: ...
 
 
-def owned_by(ring: StewardRing) -> Arcs:
-    return Arcs(ring.my_arcs(1))
+def stewarded_by(ring: StewardRing) -> Arcs:
+    return Arcs(ring.prompt_arcs())
 
 
 AGES_LOOK_S = 50.0
@@ -432,7 +433,7 @@ AGES_LOOK_S = 50.0
 async def follow_ring(ring: StewardRing, tenure: Tenure, on_change: Callable[[], None]) -> None:
     """Tell the tenure whenever other keys are ours."""
     with ring.events() as news:
-        tenure.change(owned_by(ring), anyio.current_time())
+        tenure.change(stewarded_by(ring), anyio.current_time())
         while True:
             events: Sequence[RingEvent] | None = None
             with anyio.move_on_after(AGES_LOOK_S):
@@ -442,11 +443,13 @@ async def follow_ring(ring: StewardRing, tenure: Tenure, on_change: Callable[[],
             now = anyio.current_time()
             if events is not None and any(isinstance(event, EventsLost) for event in events):
                 tenure.lose_all(now)
-            tenure.change(owned_by(ring), now)
+            tenure.change(stewarded_by(ring), now)
             on_change()
 
 
 def may_change_owners(events: Iterable[RingEvent]) -> bool:
     # In a ring of few all hold everything: what we own changes there without what we hold. And where copies count by
     # place, the table says who owns a key, as soon as it finds that somebody is silent.
-    return any(isinstance(event, ArcsChanged | RingChanged | PeerChanged | EventsLost) for event in events)
+    # A slow member that says so hands its hosts over from one moment to the next.
+    kinds = ArcsChanged | RingChanged | PeerChanged | PaceChanged | EventsLost
+    return any(isinstance(event, kinds) for event in events)

@@ -34,7 +34,7 @@ from crawler.steward import LocalSteward
 from dht import Contact
 from dht.errors import NoAnswerError
 from herodotus.core.errors import MalformedError
-from herodotus.core.pacer import OwnQueue
+from herodotus.core.pacer import OwnQueue, SlowLine
 from herodotus.core.signatures import SignedWindow, window_statement
 from herodotus.core.status import StewardStatus
 from herodotus.crawl.stewards.ask_queue import ASK_DEADLINE_S, ASK_SERVICE, FAILED, Desk, Told
@@ -46,8 +46,8 @@ from herodotus.crawl.stewards.office import (
     Tenure,
     follow_ring,
     key_of_subject,
-    owned_by,
     rules_of,
+    stewarded_by,
     subject_of,
     version_of,
 )
@@ -83,6 +83,7 @@ ORIGINS_NOTED_MAX = 200_000
 SEARCHES_MAX = 128
 """For robots.txt of others' origins, at a time: each may hold a connection to a server that is slow on purpose."""
 SOON_S = 0.25
+LINE_LOOK_S = 30.0
 TROUBLE_S = 30.0
 SLEPT_S = 1.0
 """A machine that slept for longer has a clock that says nothing of its leases."""
@@ -130,6 +131,7 @@ class RingSteward(LocalSteward):
         self._windows = Windows(
             parts.terms, self._ask_steward, self._return_to, own_key=parts.own_key, own_queue=parts.own_queue
         )
+        self._line = SlowLine(parts.own_queue)
         self._book = RuleBook()
         self._searching: dict[Origin, anyio.Event] = {}
         self._search_again: dict[Origin, float] = {}  # when a waiting search may continue
@@ -167,11 +169,12 @@ class RingSteward(LocalSteward):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Inside, the ring is open; leases end with it."""
-        self._tenure.change(owned_by(self._parts.ring()), anyio.current_time())
+        self._tenure.change(stewarded_by(self._parts.ring()), anyio.current_time())
         async with self._desk.opened(), anyio.create_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._follow_ring)
             tasks.start_soon(self._windows.return_idle)
+            tasks.start_soon(self._watch_line)
             try:
                 yield
             finally:
@@ -190,6 +193,7 @@ class RingSteward(LocalSteward):
             overdue=books.overdue,
             elsewhere=self.office.elsewhere,
             refused=dict(self.office.refused),
+            is_passed_over=self._line.is_slow,
             held=self._windows.held,
             slow=self._windows.slow,
             calls=self._desk.calls_made,
@@ -279,7 +283,7 @@ class RingSteward(LocalSteward):
     async def _owner(self, subject: str) -> Contact | None:
         """None when nobody answers now."""
         try:
-            return await self._parts.ring().owner(key_of_subject(subject))
+            return await self._parts.ring().prompt_owner(key_of_subject(subject))
         except NoAnswerError:
             return None
 
@@ -292,7 +296,10 @@ class RingSteward(LocalSteward):
             answer = await self.office.grant(self._parts.own_key, ask)
             now = anyio.current_time()
             return Told(answer, now, now)
-        return await self._desk.ask(steward, ask)
+        told = await self._desk.ask(steward, ask)
+        if told.answer is not None:
+            self._line.asked(steward.peer, told.got - told.asked, told.got)
+        return told
 
     def _return_to(self, steward: Contact | None, returned: Return) -> None:
         if steward is None:
@@ -435,6 +442,14 @@ class RingSteward(LocalSteward):
         self._book.note(origin, rules)
         if rules.crawl_delay_s:
             self.office.note_crawl_delay(_host(origin), rules.crawl_delay_s)
+
+    async def _watch_line(self) -> None:
+        """While others would wait for our answers, the next holders of our keys are stewards in our place."""
+        while True:
+            await anyio.sleep(LINE_LOOK_S)
+            if self._line.look(anyio.current_time()):
+                logger.info("our line is slow slow=%s", self._line.is_slow)
+                self._parts.ring().say_slow(is_slow=self._line.is_slow)
 
     async def _follow_ring(self) -> None:
         await follow_ring(self._parts.ring(), self._tenure, self.office.forget_others)

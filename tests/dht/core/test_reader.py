@@ -5,12 +5,13 @@ from random import Random
 from msgspec.structs import replace
 
 from dht.core.arcs import Arcs
+from dht.core.effects import PaceChanged
 from dht.core.holders import Table
-from dht.core.ids import Key
+from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
 from dht.core.places import PlaceRules
-from dht.core.reader import RingReader
-from dht.core.records import CLOSED, Address, Line, PeerRecord, SignedRecord
+from dht.core.reader import STAND_INS, RingReader
+from dht.core.records import CLOSED, SLOW, Address, Line, PeerRecord, SignedRecord
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
 
@@ -142,3 +143,56 @@ def test_a_lookup_that_found_others_adds_them_by_place() -> None:
     found = [one for one in far if one.address.host[0] == 99]
     holders = reader.holders_by_place(Key(bytes(20)), 3, found)
     assert len({one.address.host[0] for one in holders}) == 3
+
+
+def say_slow(reader: Reader, *peers: PeerKey) -> None:
+    """Each by a newer record."""
+    for peer in peers:
+        known = reader.record_of(peer)
+        assert known is not None
+        slow = replace(known, flags=known.flags | SLOW, incarnation=known.incarnation + 1)
+        assert learn(reader.machine, [signed(slow)], START_S) == 1
+
+
+def test_the_first_of_three_holders_on_a_prompt_line_stands_in_for_a_slow_owner() -> None:
+    reader, key = ring(crowd=0, others=12), Key(bytes(20))
+    line = reader.holders_by_place(key, STAND_INS)
+    assert reader.prompt_of(line) == line[0]
+    for slow, expected in ((0, 1), (1, 2), (2, 0)):  # where all are slow, the owner does it
+        say_slow(reader, line[slow].peer)
+        assert reader.prompt_of(line) == line[expected]
+
+
+def test_each_key_has_one_prompt_owner_whoever_is_slow() -> None:
+    """As every reader of one table sees it: what is ours is what `prompt_of` says of each key."""
+    reader, chance = ring(crowd=5, others=9), Random(3)
+    others = sorted(reader.machine.table.records)
+    keys = [Key(chance.randbytes(20)) for _ in range(100)]
+    for slow in range(0, len(others), 2):
+        own = Arcs(reader.prompt_arcs())
+        for key in keys:
+            is_ours = reader.prompt_of(reader.holders_by_place(key, STAND_INS)) == reader.me
+            assert (key in own) == is_ours
+        if others[slow] != reader.me.peer:
+            say_slow(reader, others[slow])
+    reader.machine.say_slow(is_slow=True, now=START_S)
+    own = Arcs(reader.prompt_arcs())
+    assert all(
+        (key in own) == (reader.prompt_of(reader.holders_by_place(key, STAND_INS)) == reader.me)
+        for key in keys
+    )
+
+
+def test_what_a_peer_says_of_its_line_is_news_once() -> None:
+    reader = ring(crowd=0, others=5)
+    other = next(peer for peer in reader.machine.table.records if peer != reader.me.peer)
+    say_slow(reader, other)
+    assert PaceChanged(peer=other) in reader.machine.take_effects()
+    say_slow(reader, other)
+    assert not [one for one in reader.machine.take_effects() if isinstance(one, PaceChanged)]
+    for is_slow, news in ((True, 1), (True, 0), (False, 1)):
+        reader.machine.say_slow(is_slow=is_slow, now=START_S)
+        record = reader.record
+        assert record is not None
+        assert bool(record.record.flags & SLOW) == is_slow
+        assert reader.machine.take_effects().count(PaceChanged(peer=reader.me.peer)) == news

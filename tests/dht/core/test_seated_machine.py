@@ -11,7 +11,7 @@ from dht.core.machine import RingMachine
 from dht.core.messages import Rumour
 from dht.core.places import PlaceRules
 from dht.core.reachability import Reachability, StandingChanged
-from dht.core.records import LEAF, Contact, Line, PeerRecord, SignedRecord, first_contact_of
+from dht.core.records import LEAF, SLOW, Contact, Line, PeerRecord, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
 from dht.core.seat import (
     ClockJumped,
@@ -160,6 +160,16 @@ def test_a_member_that_becomes_a_leaf_says_that_it_holds_nothing_any_more() -> N
     seated.tell(StandingChanged(standing=Reachability.MEMBER, reason=""), NOW)
     assert ArcsChanged(arcs=()) not in drain(seated)
     assert (seated.machine.own_record.flags, len(seated.machine.nodes)) == (0, 3)
+
+
+def test_a_slow_line_is_slow_at_another_position_too() -> None:
+    seated = alone()
+    seated.machine.say_slow(is_slow=True, now=NOW)
+    last = seated.machine
+    seated.tell(PortFound(port=4_999), NOW)
+    drain(seated)
+    assert seated.machine is not last
+    assert seated.machine.own_record.flags & SLOW
 
 
 def test_the_port_found_outside_is_in_the_record() -> None:

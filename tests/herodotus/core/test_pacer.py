@@ -6,16 +6,24 @@ from dataclasses import dataclass, field
 import pytest
 
 from herodotus.core.pacer import (
+    ASKED_WITHIN_S,
     CEILING_S,
     DEBT_MAX_S,
+    LATE_S,
+    NARROW,
     PIECE_BYTES_MAX,
     PIECE_BYTES_MIN,
     PIECE_S,
+    PROMPT_AFTER_S,
+    PROMPT_S,
     RATE_MIN,
     REST_MAX_S,
+    SLOW_AFTER_S,
     WINDOW_BYTES_FIRST,
     LineRate,
+    OwnQueue,
     Pacer,
+    SlowLine,
     Traffic,
     WaySample,
 )
@@ -221,3 +229,71 @@ def test_no_guess_is_below_what_a_member_must_have() -> None:
     rate = LineRate()
     rate._note(0.0, 0.0)
     assert rate.at(0.0) == RATE_MIN
+
+
+PEERS = (b"one", b"two", b"three")
+
+
+def looked_at(line: SlowLine, begin: float, seconds: float, took_s: dict[bytes, float]) -> float | None:
+    """Asked and looked at each half a minute: after how long it was another than before."""
+    now = begin
+    while now <= begin + seconds:
+        for peer, took in took_s.items():
+            line.asked(peer, took, now)
+        if line.look(now):
+            return now - begin
+        now += 30.0
+    return None
+
+
+def test_a_line_by_which_most_answers_come_late_is_slow_after_minutes_and_prompt_again_after_an_hour() -> (
+    None
+):
+    line = SlowLine(OwnQueue())
+    assert looked_at(line, 0.0, 600.0, dict.fromkeys(PEERS, LATE_S + 0.1)) == SLOW_AFTER_S
+    assert line.is_slow
+    assert looked_at(line, 600.0, 7_200.0, dict.fromkeys(PEERS, PROMPT_S + 0.1)) is None
+    begin = 8_000.0 + ASKED_WITHIN_S  # nothing else is remembered then
+    assert looked_at(line, begin, 7_200.0, dict.fromkeys(PEERS, PROMPT_S - 0.1)) == PROMPT_AFTER_S
+    assert not line.is_slow
+
+
+def test_a_line_that_is_late_now_and_then_is_not_slow() -> None:
+    line, late, prompt = SlowLine(OwnQueue()), dict.fromkeys(PEERS, 9.0), dict.fromkeys(PEERS, 0.1)
+    for begin in range(0, 6_000, 600):
+        assert looked_at(line, begin, SLOW_AFTER_S - ASKED_WITHIN_S, late) is None
+        assert looked_at(line, begin + SLOW_AFTER_S - ASKED_WITHIN_S + 30.0, 360.0, prompt) is None
+
+
+def test_no_half_of_the_stewards_makes_a_line_slow_however_often_they_are_asked() -> None:
+    """They may answer late on purpose, to be stewards of our hosts."""
+    line = SlowLine(OwnQueue())
+    for now in range(0, 3_600, 2):
+        line.asked(b"liar 1", 9.0, now)
+        line.asked(b"liar 2", 9.0, now)
+        if now % 30 == 0:
+            for peer in PEERS:
+                line.asked(peer, 0.1, now)
+        assert not line.look(now)
+    few = SlowLine(OwnQueue())
+    assert looked_at(few, 0.0, 3_600.0, dict.fromkeys(PEERS[:2], 9.0)) is None
+
+
+def test_a_line_that_carries_little_is_slow_until_it_was_seen_to_carry_more() -> None:
+    queue = OwnQueue(carries=NARROW - 1)
+    line = SlowLine(queue)
+    assert looked_at(line, 0.0, 600.0, {}) == SLOW_AFTER_S
+    assert looked_at(line, 600.0, 7_200.0, {}) is None
+    queue.carries = NARROW
+    assert looked_at(line, 8_000.0, 7_200.0, {}) == PROMPT_AFTER_S
+
+
+@pytest.mark.parametrize("kbit", [96.0, 256.0])
+def test_a_full_line_tells_what_it_carries(kbit: float) -> None:
+    line = modem(kbit)
+    line.run(20.0)
+    carries = line.pacer.rate.own_queue.carries
+    assert carries is not None
+    assert 0.85 * line.rate < carries < 1.1 * line.rate
+    line.pacer.rate.start_over(line.now)
+    assert line.pacer.rate.own_queue.carries is None

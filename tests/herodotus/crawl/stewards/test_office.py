@@ -14,7 +14,7 @@ from crawler.core.politeness import HostSteward, LeaseTerms, OptOutList, Politen
 from crawler.ports import FetchRequest
 from dht import Contact, EventsLost, Key, Subscription
 from dht.core.arcs import Arc, Arcs
-from dht.core.effects import ArcsChanged, Joined, PeerChanged, RingChanged
+from dht.core.effects import ArcsChanged, Joined, PaceChanged, PeerChanged, RingChanged
 from dht.core.limits import Rate
 from dht.node_types import RingEvent
 from herodotus.crawl.stewards import office as office_module
@@ -214,13 +214,16 @@ class NewsOfTheRing:
     def __init__(self) -> None:
         self.news = Subscription()
         self.owned = ~Arcs()
+        self.says: list[bool] = []
 
-    async def owner(self, key: Key) -> Contact:
+    async def prompt_owner(self, key: Key) -> Contact:
         raise NotImplementedError
 
-    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
-        assert copies == 1
+    def prompt_arcs(self) -> tuple[Arc, ...]:
         return tuple(self.owned)
+
+    def say_slow(self, *, is_slow: bool) -> None:
+        self.says.append(is_slow)
 
     def events(self) -> AbstractContextManager[Subscription]:
         return nullcontext(self.news)
@@ -263,6 +266,7 @@ def steward_in(ring: NewsOfTheRing) -> RingSteward:
         (RingChanged(contact=ME), True),  # where all hold everything, this is all that is said
         (EventsLost(), True),
         (PeerChanged(peer=ME.peer, clock="unreachable"), True),  # copies by place: its keys are another's now
+        (PaceChanged(peer=ME.peer), True),
         (Joined(contact=ME), False),
     ],
 )

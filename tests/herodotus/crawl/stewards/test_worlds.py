@@ -13,8 +13,10 @@ import pytest
 from crawler.core.lease_office import LeaseOffice
 from crawler.core.politeness import STARTS_MAX, Lease, OptOutList, OriginReport
 from crawler.core.urls import Origin
+from herodotus.core import pacer
+from herodotus.core.pacer import NARROW, SLOW_AFTER_S
 from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
-from herodotus.crawl.stewards.office import subject_of
+from herodotus.crawl.stewards.office import key_of_subject, subject_of
 from herodotus.crawl.stewards.wire import Ask, encode_asks
 from herodotus.peer import Peer
 from herodotus.peers.calls import CallError
@@ -41,6 +43,8 @@ from simnet.world.world import World
 
 pytestmark = pytest.mark.timeout(600)
 TERMS = terms_of(2.0)
+NEWS_S = 20.0
+"""By then all members have heard what one says of itself."""
 ENDLESS = 600
 """URLs of each peer at each host: more than any story here can fetch."""
 
@@ -48,7 +52,13 @@ Story = Callable[[Peers], Awaitable[None]]
 
 
 def run(
-    seed: int, story: Story, *, peers: int = 4, loss: float = 0.0, plant: Callable[[Peer], None] | None = None
+    seed: int,
+    story: Story,
+    *,
+    peers: int = 4,
+    copies: int = 1,
+    loss: float = 0.0,
+    plant: Callable[[Peer], None] | None = None,
 ) -> None:
     """One world of one seed; a failure names it."""
 
@@ -58,7 +68,7 @@ def run(
         assert world.fallen == []
 
     try:
-        run_peers(told, settings_of(peers), Web(NO_WEB), seed=seed, loss=loss)
+        run_peers(told, settings_of(peers, copies=copies), Web(NO_WEB), seed=seed, loss=loss)
     except BaseException as error:
         error.add_note(f"seed {seed}")
         raise
@@ -230,6 +240,36 @@ def test_a_steward_whose_machine_slept_is_silent_like_a_new_one(monkeypatch: pyt
         assert starts_at(world, site, at + TERMS.silent_s)
 
     run(2, story)
+
+
+def test_a_slow_steward_gives_way_to_the_next_holder_and_comes_back_and_nobody_is_rude(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each time the host rests until all windows of before are over."""
+    monkeypatch.setattr(pacer, "PROMPT_AFTER_S", SLOW_AFTER_S)
+
+    async def story(world: Peers) -> None:
+        (site,) = sites_of(world, 1)
+        key = key_of_subject(subject_of(site.name))
+        await crowd(world, ENDLESS)
+        slow = steward_of(world, site.name)
+        for carries, is_given in ((NARROW - 1, True), (NARROW + 1, False)):
+            steward_in(slow)._parts.own_queue.carries = carries  # as copies would have shown
+            while slow.stewards(key) == is_given:  # noqa: ASYNC110  # nobody tells
+                await anyio.sleep(1)
+            at = anyio.current_time()
+            await anyio.sleep(NEWS_S)
+            assert len([one for one in world.members if one.stewards(key)]) == 1
+            await anyio.sleep(TERMS.silent_s + 120)
+            silent = [
+                one for one in starts_at(world, site, at + TERMS.life_s) if one.at < at + TERMS.silent_s
+            ]
+            assert silent == []
+            assert len(shares_of(starts_at(world, site, at + TERMS.silent_s))) == len(world.members)
+        assert steward_of(world, site.name) is slow
+        assert polite(world)
+
+    run(14, story, copies=3)
 
 
 async def one_at_work(world: Peers, site: Site) -> tuple[Member, Member]:
