@@ -28,7 +28,7 @@ from crawler.core.capture import (
 )
 from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.link import LINKS_KEPT_MAX, DueEntry, Link, LinkKind, fingerprint
-from crawler.core.links import PageLinks, css_links, header_links, html_links, xml_links
+from crawler.core.links import PageLinks, css_links, header_links, html_links, script_links, xml_links
 from crawler.core.politeness import OriginReport, retry_after_s
 from crawler.core.recrawl import Known, Recrawl, Result
 from crawler.core.robots import NOTHING_ASKED, page_directives
@@ -119,6 +119,7 @@ class CrawlCounts:
 
 
 _XML_TYPES = ("xml", "rss", "atom")
+_SCRIPT_TYPES = ("javascript", "ecmascript")
 _HTML_TYPES = ("text/html", "application/xhtml+xml", "")
 
 
@@ -198,7 +199,8 @@ def _page_links(capture: Capture, product_token: str, rules: UrlRules) -> PageLi
     is_html = mime in _HTML_TYPES
     is_packed = mime in PACKED_TYPES and is_packed_xml(capture.url)
     is_xml = is_packed or (not is_html and mime.endswith(_XML_TYPES))
-    if not (is_html or is_xml or mime == "text/css"):
+    is_script = mime.endswith(_SCRIPT_TYPES)
+    if not (is_html or is_xml or is_script or mime == "text/css"):
         return _NO_LINKS
     coding = capture.header("Content-Encoding") if b"ontent-" in capture.head else None
     body = capture.body
@@ -213,6 +215,8 @@ def _page_links(capture: Capture, product_token: str, rules: UrlRules) -> PageLi
         return html_links(body, capture.url, charset=charset, product_token=product_token, rules=rules)
     if is_xml:
         return xml_links(body, capture.url, rules=rules)
+    if is_script:
+        return script_links(body, capture.url, page=capture.via, charset=charset, rules=rules)
     return css_links(body, capture.url, charset=charset, rules=rules)
 
 

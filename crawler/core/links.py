@@ -1,4 +1,4 @@
-"""Where does a page lead? Links of HTML, CSS, sitemaps, feeds and Link headers, resolved and classified.
+"""Where does a page lead? Links of HTML, CSS, scripts, sitemaps, feeds and Link headers, resolved and classified.
 
 HTML is parsed as browsers parse it (turbohtml's WHATWG tree; faster ways miss links in odd markup), its
 charset found as browsers find it. The other sources are read by linear-time expressions. Everything is
@@ -20,6 +20,7 @@ import turbohtml
 from crawler.core.link import Link, LinkKind
 from crawler.core.references import css_references, srcset_references
 from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
+from crawler.core.scripts import script_references
 from crawler.core.trees import COUNTED_BYTES, ELEMENT_BYTES, PLAIN_BYTES_MAX, PLAIN_PAGE_BYTES, fit_for_tree
 from crawler.core.urls import STANDARD, UrlRules
 
@@ -293,6 +294,21 @@ def css_links(body: bytes, url: str, *, charset: str | None = None, rules: UrlRu
     for reference in css_references(_text(body, charset)):
         collected.add(reference, _REQUISITE)
     return collected.result(url)
+
+
+def script_links(
+    body: bytes, url: str, *, page: str | None = None, charset: str | None = None, rules: UrlRules = STANDARD
+) -> PageLinks:
+    """`page`: where the script was found; some of what it asks for is relative to that."""
+    beside, in_page = _Collector(rules), _Collector(rules)
+    for reference in script_references(_text(body, charset)):
+        (in_page if reference.is_of_page else beside).add(reference.address, _REQUISITE)
+    found, found_in_page = beside.result(url), in_page.result(page or url)
+    return PageLinks(
+        links=tuple(dict.fromkeys(found.links + found_in_page.links)),
+        over_limit=found.over_limit + found_in_page.over_limit,
+        malformed=found.malformed + found_in_page.malformed,
+    )
 
 
 def is_sitemap_or_feed(head: bytes) -> bool:
