@@ -85,7 +85,6 @@ from herodotus.portal.holders import RingDirections
 from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.operator_rule import OperatorRule, operator_token
 from herodotus.portal.other_holders import Elsewhere
-from herodotus.portal.replay import replay_place
 from herodotus.store import HomeArchive, archive_settings, id_of_facts
 from herodotus.world import World
 
@@ -184,7 +183,6 @@ class Peer:
         )
         relay_of = partial(world.relay, room=None if one_house else self._line_rooms.room(Use.READING))
         self._relay = relay_of()
-        place = replay_place(http)
         elsewhere = Elsewhere(
             directions,
             self._relay,
@@ -199,7 +197,6 @@ class Peer:
             has_banner=http.banner,
             elsewhere=elsewhere,
             peer=name,
-            replay=place,
             takes_saves=saves is not None,
         )
         self._operator = OperatorRule(has_public_name=bool(http.public_url))
@@ -222,7 +219,7 @@ class Peer:
             self.status,
             pages,
             public_url=http.public_url,
-            replay_url=http.replay_url,
+            replay_name=http.replay_name,
             rooms=self._rooms.all,
             is_secret=self._operator.is_secret,
         )

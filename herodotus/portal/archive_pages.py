@@ -9,11 +9,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from html import escape
 from http import HTTPStatus
 from typing import TypeVar
 
 from herodotus.core.errors import ArchiveError, told_to_readers
-from herodotus.core.replay import NEWER_MARK, Flag, HolderNote, wants_frame
+from herodotus.core.replay import (
+    CLIENT_PATH,
+    NEWER_MARK,
+    Flag,
+    HolderNote,
+    NamedSite,
+    Names,
+    label_flag,
+    label_headers,
+    label_of,
+    wants_frame,
+)
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import (
     PUBLIC,
@@ -44,7 +56,7 @@ from herodotus.portal.memento import (
 )
 from herodotus.portal.other_holders import RELAYED, Elsewhere
 from herodotus.portal.rendering import FORM_HEADERS, listing_page, not_archived_page, trouble_page
-from herodotus.portal.replay import Replay, ReplayPlace, is_quick, links_of, replay_answer
+from herodotus.portal.replay import Replay, is_quick, links_of, our_script, replay_answer
 from herodotus.portal.request import Request, wants_json
 from herodotus.portal.targets import (
     NEWEST,
@@ -54,6 +66,7 @@ from herodotus.portal.targets import (
     WebTarget,
     moment_at,
     parse_http_date,
+    parse_moment,
     parse_web_target,
     spellings,
     unescaped,
@@ -96,8 +109,10 @@ class Asked:
 
     request: Request
     origin: str = ""
-    is_replay: bool = False
-    """Asked for under the name that archived pages have for themselves."""
+    names: Names | None = None
+    """Which the reader's browser finds, for archived pages to have; None: they go into a sandbox."""
+    site: NamedSite | None = None
+    """Asked for at a label. Nothing of the portal is there."""
 
 
 async def tried(work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Answer:
@@ -129,6 +144,39 @@ def listing(prefix: str, urls: Sequence[str], *, is_whole: bool, is_json: bool, 
     return html(listing_page(prefix, urls[:LISTED_MAX], following), status)
 
 
+_FIELD_NAMES = re.compile(r"[A-Za-z0-9_, -]{1,2000}")
+_PAGES = ("", "document", "iframe", "frame")
+
+
+def _site_around(asked: Asked, chosen: Chosen) -> NamedSite | None:
+    """The name that a page has in the frame of ours; None: it goes into the sandbox."""
+    if asked.names is None or asked.request.header(RELAYED):
+        return None
+    label = label_of(format_digits(chosen.time_s), "/".join(chosen.url.split("/", 3)[:3]))
+    return None if label is None else NamedSite(names=asked.names, label=label)
+
+
+def _asker(request: Request, site: NamedSite | None) -> str:
+    """Who may read an answer at a label: pages at labels, and frames of theirs that have no origin."""
+    origin = request.header("origin")
+    if site is None or not origin:
+        return ""
+    known = origin if origin != "null" else request.header("referer")
+    return origin if site.names.label_in(known) is not None else ""
+
+
+def _nothing_at_label(request: Request, site: NamedSite, url: str) -> Answer:
+    """As live a thing is missing: a script learns it by its status, a reader by a sentence in the frame."""
+    is_page = request.header("sec-fetch-dest") in _PAGES
+    words = f"<!DOCTYPE html><title>Not archived</title><p>Not archived: {escape(url[:500])}</p>"
+    return Answer(
+        status=HTTPStatus.NOT_FOUND,
+        content_type="text/html; charset=utf-8" if is_page else "text/plain; charset=utf-8",
+        body=words.encode("utf-8", "replace") if is_page else b"",
+        headers={**label_headers(site.names, _asker(request, site)), "Cache-Control": "no-cache"},
+    )
+
+
 class ArchivePages:
     def __init__(
         self,
@@ -137,14 +185,12 @@ class ArchivePages:
         has_banner: bool = True,
         elsewhere: Elsewhere | None = None,
         peer: str = "",
-        replay: ReplayPlace | None = None,
         takes_saves: bool = False,
         note: str = "",
     ) -> None:
         """`takes_saves`: readers may ask to archive a missing page (`save_pages.py`). `note`: to be said of what is
         shown."""
         self._note = note
-        self._replay_place = replay or ReplayPlace()
         self._shelf = shelf
         self._elsewhere = elsewhere
         self._has_banner = has_banner
@@ -153,7 +199,7 @@ class ArchivePages:
 
     async def answer(self, asked: Asked) -> Answer | None:
         """None: another part answers this path."""
-        work = self._work(asked.request.path)
+        work = self._work(asked.request.path) if asked.site is None else self._at_label
         if work is None:
             return None
         answer = await tried(work, asked)
@@ -172,7 +218,7 @@ class ArchivePages:
         }.get(path)
 
     async def _web(self, asked: Asked) -> Answer:
-        script = self._replay_place.script(asked.request.path, is_replay=asked.is_replay)
+        script = our_script(asked.request.path)
         if script is not None:
             return script
         target = parse_web_target(asked.request.target)
@@ -249,7 +295,6 @@ class ArchivePages:
         pages = ArchivePages(
             lent.shelf,
             has_banner=self._has_banner,
-            replay=self._replay_place,
             note="" if lent.is_confirmed else TOLD_BY_ONE,
         )
         answer = await pages.answer(asked)
@@ -324,11 +369,10 @@ class ArchivePages:
             urls = tuple(dict.fromkeys((target.url, *urls)))
             if moment.is_exact:
                 exact = Exact(time_s=moment.target_s, urls=(target.url, *unescaped(target.url)))
-        is_bare = not target.flag.is_raw and (asked.is_replay or target.flag is not Flag.PAGE)
+        is_bare = not target.flag.is_raw and target.flag is not Flag.PAGE
         if is_bare and self._has_banner and wants_frame(asked.request.headers):
             # The inside of our frame, or a part of a page, opened as a window: there it could lead anywhere.
-            portal = self._replay_place.portal_origin if asked.is_replay else ""
-            return moved(f"{portal}/web/{moment.digits}/{header_url(target.url)}")
+            return moved(f"/web/{moment.digits}/{header_url(target.url)}")
         chosen = await self._shelf.choose(urls, moment, exact=exact)
         if chosen is None:
             return await self._missing(asked, target, spellings(target.url)[0])
@@ -347,6 +391,44 @@ class ArchivePages:
                 )
             answer = found
         return replace(answer, is_of_archive_alone=True)
+
+    async def _at_label(self, asked: Asked) -> Answer:
+        """What was nearest to the label's day, without a redirect to another: the page keeps its name."""
+        request, site = asked.request, asked.site
+        assert site is not None
+        script = our_script(request.path) if request.path == CLIENT_PATH else None
+        if script is not None:
+            return script
+        if request.method not in ("GET", "HEAD"):
+            return self._preflight(request, site)
+        url = f"{site.label.origin}{request.target}"
+        named = parse_moment(site.label.date)
+        if named is None:
+            return _nothing_at_label(request, site, url)
+        moment = replace(named, digits="")  # so that its capture is what other holders are asked for
+        urls = spellings(url)
+        flag = label_flag(request.header("sec-fetch-dest"))
+        target = WebTarget(kind=TargetKind.REPLAY, url=url, moment=moment, flag=flag)
+        chosen = await self._shelf.choose(urls, moment, exact=Exact(time_s=None, urls=urls))
+        if chosen is None:
+            found = await self._not_here(asked, urls[0], text=url, moments=(moment,))
+        else:
+            found = await self._shown(asked, target, chosen)
+        return found or _nothing_at_label(request, site, url)
+
+    def _preflight(self, request: Request, site: NamedSite) -> Answer:
+        """Whatever a page asks leave for; the answer to other methods is that nothing is archived."""
+        if request.method != "OPTIONS" or not request.header("access-control-request-method"):
+            return _nothing_at_label(request, site, site.label.origin)
+        words = request.header("access-control-request-headers")
+        headers = {
+            **label_headers(site.names, _asker(request, site)),
+            "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
+            "Access-Control-Max-Age": "3600",
+        }
+        if _FIELD_NAMES.fullmatch(words):
+            headers["Access-Control-Allow-Headers"] = words
+        return Answer(status=HTTPStatus.NO_CONTENT, content_type="text/plain", body=b"", headers=headers)
 
     def _told_if_newer(self, asked: Asked, target: WebTarget, answer: Answer) -> Answer:
         """A reader who asked for a day before all captures is told so by the page that he is led to."""
@@ -384,6 +466,8 @@ class ArchivePages:
         if chosen.capture is None and not chosen.is_large:
             return None
         holders = await self._holders(asked, target, chosen)
+        asker = _asker(asked.request, asked.site)
+        fills_window = asked.site is None and wants_frame(asked.request.headers)
 
         def shown(capture: StoredCapture) -> Answer:
             replay = Replay(
@@ -392,11 +476,13 @@ class ArchivePages:
                 flag=target.flag,
                 portal_origin=asked.origin or None,
                 has_banner=self._has_banner,
-                has_own_origin=asked.is_replay,
-                inner_origin="" if asked.request.header(RELAYED) else self._replay_place.origin,
+                site=asked.site,
+                framed=_site_around(asked, chosen) if fills_window else None,
+                named_url=f"{asked.site.label.origin}{asked.request.target}" if asked.site else "",
+                asker=asker,
                 holders=holders,
                 note=self._note,
-                fills_window=wants_frame(asked.request.headers),
+                fills_window=fills_window,
                 takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
             )
             return replay_answer(replay)

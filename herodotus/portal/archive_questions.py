@@ -88,11 +88,12 @@ class Chosen:
 class Exact:
     """A capture as it was named: by its second, and by an address that may stand for several spellings."""
 
-    time_s: int
+    time_s: int | None
+    """None: at any, as at a label."""
     urls: tuple[str, ...]
 
     def names(self, url: str, time_s: int) -> bool:
-        return time_s == self.time_s and url in self.urls
+        return self.time_s is None or (time_s == self.time_s and url in self.urls)
 
 
 class _Queue:

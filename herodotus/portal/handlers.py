@@ -20,15 +20,10 @@ from urllib.parse import urlsplit
 import anyio
 import msgspec
 
+from herodotus.core.errors import SettingError
 from herodotus.core.orders import Order, OrderReport, Say
 from herodotus.core.ports import Workers
-from herodotus.core.replay import (
-    GUARD_PATH,
-    WORKER_PATH,
-    checked_origin,
-    is_worker_registration,
-    stray_target,
-)
+from herodotus.core.replay import NamedSite, Names, checked_origin, is_worker_registration, read_label
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import PUBLIC, Answer, document, finished, html, moved, problem, text
 from herodotus.portal.api.captures import CaptureAnswers
@@ -47,6 +42,7 @@ from herodotus.portal.archive_pages import ArchivePages, Asked, failure
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.differences import DiffPages
+from herodotus.portal.memento import header_url
 from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.notice_pages import NoticePages
 from herodotus.portal.operator_pages import OperatingPages
@@ -77,8 +73,43 @@ def origin_of(host: str, known: Mapping[str, str]) -> str | None:
     return checked_origin("http", host) if is_ours else None
 
 
-def refusal(request: Request, *, is_known_host: bool, is_replay_host: bool = False) -> Answer | None:
-    """`is_replay_host`: asked for under the name that archived pages have for themselves."""
+_LOCAL_NAMES = re.compile(r"http://(?:localhost|127\.0\.0\.1)(:\d{1,5})?", re.ASCII)
+_LOCAL_LABEL = re.compile(r"([a-z0-9_-]+)\.localhost((?::\d{1,5})?)", re.ASCII)
+
+
+def local_names(portal: str) -> Names | None:
+    """Browsers find all names below `localhost` at this machine without asking anybody."""
+    match = _LOCAL_NAMES.fullmatch(portal)
+    if match is None:
+        return None
+    port = match[1] or ""
+    both = (f"http://localhost{port}", f"http://127.0.0.1{port}")
+    return Names(scheme="http", suffix=f"localhost{port}", portals=tuple(dict.fromkeys((portal, *both))))
+
+
+def wildcard_names(replay_name: str, public_url: str) -> Names | None:
+    """The operator's, at the scheme and port of the public address; SettingError where they cannot be."""
+    if not replay_name:
+        return None
+    parts = urlsplit(public_url)
+    portal = checked_origin(parts.scheme, parts.netloc)
+    if portal is None:
+        raise SettingError(
+            source="config.toml",
+            key="http.replay_name",
+            problem="needs http.public_url, the portal's own name",
+        )
+    host = replay_name.removeprefix("*.").lower()
+    own = (parts.hostname or "").lower()
+    if own == host or own.endswith(f".{host}"):
+        raise SettingError(
+            source="config.toml", key="http.replay_name", problem="must not cover the name in http.public_url"
+        )
+    port = f":{parts.port}" if parts.port else ""
+    return Names(scheme=parts.scheme, suffix=f"{host}{port}", portals=(portal,))
+
+
+def refusal(request: Request, *, is_known_host: bool, is_label: bool = False) -> Answer | None:
     if not is_known_host:
         return problem(
             HTTPStatus.MISDIRECTED_REQUEST,
@@ -86,12 +117,35 @@ def refusal(request: Request, *, is_known_host: bool, is_replay_host: bool = Fal
         )
     if len(request.target) > TARGET_CHARS_MAX:
         return problem(HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long")
-    is_ours = is_replay_host and request.path == f"/web/{WORKER_PATH}"
-    if is_worker_registration(request.headers) and not is_ours:
+    if is_worker_registration(request.headers):
         return problem(HTTPStatus.FORBIDDEN, "archived pages may not register service workers here")
-    if request.header("origin") == "null" and not request.path.startswith(_ARCHIVE):
+    is_sandboxed = request.header("origin") == "null" and not is_label
+    if is_sandboxed and not request.path.startswith(_ARCHIVE):
         return problem(HTTPStatus.FORBIDDEN, "archived pages may only read the archive")
     return None
+
+
+def label_refusal(request: Request, site: NamedSite) -> Answer | None:
+    """A live page must not find out what a reader's peer has, so it must have come from a label or from our page
+    around one. A window is for our page: nothing else keeps it from going to the live web."""
+    if not request.target.startswith("/"):
+        return problem(HTTPStatus.BAD_REQUEST, "at a label only its paths can be asked for")
+    comes_from = request.header("sec-fetch-site")
+    origin, referer = request.header("origin"), request.header("referer")
+    known = origin if origin not in ("", "null") else referer
+    is_foreign = comes_from not in ("same-origin", "none", "") or (not comes_from and bool(known))
+    if is_foreign and site.names.label_in(known) is None and not _is_portals(known, site.names):
+        return problem(HTTPStatus.FORBIDDEN, "archived pages are read by themselves and by their portal only")
+    if request.header("sec-fetch-dest") == "document":
+        url = header_url(f"{site.label.origin}{request.target}")
+        return moved(
+            f"{site.names.portal}/web/{site.label.date}/{url}", headers={"Cache-Control": "no-store"}
+        )
+    return None
+
+
+def _is_portals(address: str, names: Names) -> bool:
+    return "/".join(address.split("/", 3)[:3]) in names.portals
 
 
 _PREFLIGHT = {
@@ -100,11 +154,6 @@ _PREFLIGHT = {
     "Access-Control-Allow-Headers": "*",
     "Access-Control-Max-Age": "86400",
 }
-
-
-_IS_REPLAYED = re.compile(
-    rf"/web/(?:\d{{4,14}}(?:[a-z]{{2}}_)?/|{re.escape(GUARD_PATH)}$|{re.escape(WORKER_PATH)}$)"
-)
 
 
 class Room(Protocol):
@@ -128,11 +177,11 @@ class Handlers:
         archive: ArchivePages | None = None,
         *,
         public_url: str = "",
-        replay_url: str = "",
+        replay_name: str = "",
         rooms: Sequence[Room] = (),
         is_secret: Callable[[str], bool] = lambda _given: False,
     ) -> None:
-        """`replay_url`: a name under which there are archived pages and nothing else. `is_secret` knows whose
+        """`replay_name`: where archived sites have names of their own, as `*.replay.example`. `is_secret` knows whose
         secret is the operator's."""
         self.is_secret = is_secret
         self.answered: Counter[int] = Counter()
@@ -140,8 +189,8 @@ class Handlers:
         self._rooms = tuple(rooms)
         self._status = status
         self._archive = archive
-        self._replay_origin = next(iter(_hosts_of(replay_url).values()), None)
-        self._known_hosts = {**_hosts_of(public_url), **_hosts_of(replay_url)}
+        self._wildcard = wildcard_names(replay_name, public_url)
+        self._known_hosts = _hosts_of(public_url)
         self._by_path: dict[str, Callable[[], Awaitable[Answer]]] = {
             "/": self._start,
             "/healthz": self._health,
@@ -154,30 +203,60 @@ class Handlers:
         return answer
 
     async def _answer(self, request: Request) -> Answer:
-        host = request.header("host")
-        origin = origin_of(host, self._known_hosts) if host else ""
-        is_replay = origin is not None and origin == self._replay_origin
-        refused = refusal(request, is_known_host=origin is not None, is_replay_host=is_replay)
+        host = request.header("host").lower()
+        label, names = self._named(host)
+        origin = names.portal if names is not None else origin_of(host, self._known_hosts) if host else ""
+        refused = refusal(request, is_known_host=origin is not None, is_label=names is not None)
         if refused is not None:
             return refused
+        if names is not None:
+            return await self._at_label(request, label, names)
+        names = self._names_at(origin or "")
+        if names is not None and names.label_in(request.header("origin")) is not None:
+            return problem(HTTPStatus.FORBIDDEN, "archived pages ask at their labels only")
         try:
             request.parameters()
         except ValueError:
             return failure(request, HTTPStatus.BAD_REQUEST, "too many parameters")
-        answer = await self._routed(Asked(request=request, origin=origin or "", is_replay=is_replay))
+        answer = await self._routed(Asked(request=request, origin=origin or "", names=names))
+        return finished(request, answer)
+
+    def _named(self, host: str) -> tuple[str, Names | None]:
+        """The label in a host's name, and where it is one; any word below such a name stands in its place."""
+        local = _LOCAL_LABEL.fullmatch(host)
+        if local is not None:
+            return local[1], local_names(f"http://localhost{local[2]}")
+        wildcard = self._wildcard
+        if wildcard is not None and host.endswith(f".{wildcard.suffix}"):
+            return host.removesuffix(f".{wildcard.suffix}"), wildcard
+        return "", None
+
+    def _names_at(self, origin: str) -> Names | None:
+        """For the pages that a reader of this portal is shown."""
+        wildcard = self._wildcard
+        return wildcard if wildcard is not None and origin == wildcard.portal else local_names(origin)
+
+    async def _at_label(self, request: Request, text: str, names: Names) -> Answer:
+        label = read_label(text)
+        if label is None or self._archive is None:
+            return problem(HTTPStatus.NOT_FOUND, "this name means no archived site")
+        site = NamedSite(names=names, label=label)
+        refused = label_refusal(request, site)
+        if refused is not None:
+            return refused
+        answer = await self._archive.answer(Asked(request=request, origin=names.portal, site=site))
+        assert answer is not None, "everything at a label is the archive's"
         return finished(request, answer)
 
     async def _routed(self, asked: Asked) -> Answer:
         request, path = asked.request, asked.request.path
-        for room in () if asked.is_replay else self._rooms:
+        for room in self._rooms:
             if room.paths.match(request.target):
                 answer = await room.answer(asked)
                 if answer is not None:
                     return answer
         if request.method not in ("GET", "HEAD"):
             return self._not_read(request)
-        if asked.is_replay and not _IS_REPLAYED.match(path):
-            return self._led_back(asked) or problem(HTTPStatus.NOT_FOUND, "this name has archived pages only")
         handler = self._by_path.get(path)
         if handler is not None:
             return await handler()
@@ -185,25 +264,9 @@ class Handlers:
             answer = await self._archive.answer(asked)
             if answer is not None:
                 return answer
-        stray = self._led_back(asked)
-        if stray is not None:
-            return stray
         if path.startswith("/api/"):
             return problem(HTTPStatus.NOT_FOUND, f"this interface has no {path[:200]}")
         return html(not_found_page(path), HTTPStatus.NOT_FOUND)
-
-    def _led_back(self, asked: Asked) -> Answer | None:
-        """Of what an archived page asked for at its site's root."""
-        request = asked.request
-        stray = stray_target(
-            request.target,
-            request.header("referer") or None,
-            asked.origin,
-            destination=request.header("sec-fetch-dest"),
-        )
-        if stray is None or not (stray.isascii() and stray.isprintable()):
-            return None
-        return moved(stray, headers={"Vary": "Referer", **PUBLIC})
 
     def _not_read(self, request: Request) -> Answer:
         if request.method == "OPTIONS" and request.header("access-control-request-method") in ("GET", "HEAD"):

@@ -7,43 +7,35 @@ What did the server mean to show? The stored body without what only the way to u
 Imported records may hold bodies as they were sent: in chunks, compressed. Both are undone within bounds; a body
 that cannot be decoded stays as it is stored, and is shown without its coding: a browser that could
 undo it would find a page in it that nobody looked at.
-
-Where do archived pages live, if the operator gave them a place of their own, and which scripts of ours go there?
-
-A second name of the same port. Pages shown there share an origin with each other, so they have storage, say where
-their requests come from, and may have a service worker; the portal has another origin, so they reach nothing of it.
-The service worker is ours, or a file of the operator's choice that is served as it is.
 """
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from crawler.core.capture import REDIRECTS, decoded
 from herodotus.core.captures import HTTP_HEAD_BYTES_MAX, LargeBody
 from herodotus.core.chunked import dechunked
 from herodotus.core.doors import door_shown
-from herodotus.core.errors import SettingError
 from herodotus.core.replay import (
+    CLIENT_PATH,
     GUARD_PATH,
     GUARD_SCRIPT,
     NO_TYPE,
-    WORKER_PATH,
-    WORKER_SCRIPT,
     BannerFacts,
     Flag,
     HolderNote,
     MediaType,
+    NamedSite,
     ReplayContext,
     Rewriter,
     banner_html,
-    checked_origin,
     frame_headers,
     frame_html,
     isolation_headers,
+    label_headers,
     looks_like_html,
     media_type,
     replay_headers,
@@ -53,7 +45,6 @@ from herodotus.core.replay import (
     shown_type,
     written_charset,
 )
-from herodotus.core.settings.sections import HttpSettings
 from herodotus.core.warc import format_digits
 from herodotus.portal.answer import Answer, Passing
 from herodotus.portal.archive_questions import Chosen
@@ -148,6 +139,7 @@ _PIECE_BYTES = 256 * 1024
 _SNIFFED_BYTES = 1_445  # MIME Sniffing standard, 5.2
 _PAGE_AGE_S = 600  # a page's banner names its neighbours, which change when the next one is stored
 _PART_AGE_S = 31_536_000
+_LABEL_AGE_S = 3_600  # at a label the nearest capture is shown, which may be another one later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +156,14 @@ class Replay:
     """Who else has this capture, for the banner."""
     note: str = ""
     """What else the banner says."""
-    has_own_origin: bool = False
-    """Asked for where archived pages have an origin that the portal does not have."""
-    inner_origin: str = ""
-    """Where that is; empty: nowhere."""
+    site: NamedSite | None = None
+    """The label that it is asked for at."""
+    framed: NamedSite | None = None
+    """The label at which our page shows it in its frame. None: in the sandbox."""
+    named_url: str = ""
+    """Asked for at the label: the address, as it was asked for. Empty: asked for at the portal."""
+    asker: str = ""
+    """Of a request at a label: the page that may read the answer, by its origin."""
     fills_window: bool = False
     """A browser asks for what it shows in a window, so our page with the page in a frame is the answer."""
 
@@ -181,13 +177,16 @@ def replay_answer(replay: Replay) -> Answer:
     """Takes as long as rewriting the body does."""
     if replay.flag is Flag.PAGE and replay.has_banner and replay.fills_window and _is_page(replay.capture):
         links = links_of(replay.chosen, replay.portal_origin or "")
-        context = _plain_context(replay, NO_TYPE)
-        return frame_answer(context, _facts(replay), replay.inner_origin, replay.capture.time_s, links)
+        context = dataclasses.replace(_plain_context(replay, NO_TYPE), site=replay.framed)
+        reports = media_type(_types(head_fields(replay.capture))).is_html
+        return frame_answer(context, _facts(replay), replay.capture.time_s, links, reports=reports)
     capture, flag = replay.capture, replay.flag
     shown = _shown(replay)
     context = _plain_context(replay, shown.media)
     status, fields = replay_headers(capture.status, shown.fields, context)
     headers, originals = _split(fields)
+    if replay.named_url:
+        return _at_label(replay, shown, status, headers, originals)
     own_links = headers.pop("Link", "")
     links = links_of(replay.chosen, replay.portal_origin or "")
     headers |= isolation_headers(context, is_rewritten=shown.is_rewritten)
@@ -201,6 +200,31 @@ def replay_answer(replay: Replay) -> Answer:
     }
     if flag is Flag.PAGE or (shown.media.is_document and not flag.is_raw):
         headers["Vary"] = "Sec-Fetch-Dest, Upgrade-Insecure-Requests"
+    if shown.encoding:
+        headers["Content-Encoding"] = shown.encoding.removeprefix("x-")
+    return Answer(
+        status=HTTPStatus(status) if status in _KNOWN else HTTPStatus.OK,
+        content_type=shown.media.sent(),
+        body=shown.body,
+        passing=shown.passing,
+        headers=headers,
+        repeated=originals,
+    )
+
+
+def _at_label(
+    replay: Replay,
+    shown: "_Shown",
+    status: int,
+    headers: dict[str, str],
+    originals: tuple[tuple[str, str], ...],
+) -> Answer:
+    assert replay.site is not None, "it has a name"
+    headers |= label_headers(replay.site.names, replay.asker, is_rewritten=shown.is_rewritten)
+    headers |= {
+        "Memento-Datetime": http_date(replay.capture.time_s),
+        "Cache-Control": f"private, max-age={_LABEL_AGE_S}",
+    }
     if shown.encoding:
         headers["Content-Encoding"] = shown.encoding.removeprefix("x-")
     return Answer(
@@ -322,15 +346,15 @@ def _is_page(capture: StoredCapture) -> bool:
 
 
 def frame_answer(
-    context: ReplayContext, facts: BannerFacts, inner_origin: str, time_s: int, links: str
+    context: ReplayContext, facts: BannerFacts, time_s: int, links: str, *, reports: bool = True
 ) -> Answer:
     """Our page around a capture: what is shown in its frame is asked for by itself."""
-    headers = frame_headers(context, inner_origin) | {
+    headers = frame_headers(context) | {
         "Memento-Datetime": http_date(time_s),
         "Link": links,
         "Cache-Control": f"public, max-age={_PAGE_AGE_S}",
     }
-    body = frame_html(context, facts, inner_origin)
+    body = frame_html(context, facts, reports=reports)
     return Answer(content_type="text/html; charset=utf-8", body=body, headers=headers)
 
 
@@ -354,11 +378,11 @@ def links_of(chosen: Chosen, origin: str, *, is_gate: bool = False) -> str:
 
 def _plain_context(replay: Replay, media: MediaType) -> ReplayContext:
     return ReplayContext(
-        page_url=header_url(replay.capture.url),
+        page_url=header_url(replay.named_url or replay.capture.url),
         timestamp=format_digits(replay.capture.time_s),
         flag=replay.flag,
         portal_origin=replay.portal_origin,
-        has_own_origin=replay.has_own_origin,
+        site=replay.site,
         declared_charset=media.charset,
     )
 
@@ -418,64 +442,14 @@ def _split(fields: list[tuple[str, str]]) -> tuple[dict[str, str], tuple[tuple[s
     return headers, tuple(originals)
 
 
-WORKER_BYTES_MAX = 8 * 1024 * 1024
+_WRITTEN = (Path(__file__).parent / "client.js").read_text("utf-8").splitlines()
+_CLIENT = "\n".join(line.strip() for line in _WRITTEN if not line.strip().startswith("//")).encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayPlace:
-    """Without an origin there is no such place, and archived pages are in a sandbox."""
-
-    origin: str = ""
-    portal_origin: str = ""
-    """Of the page around an archived one, for windows that were opened at the wrong name."""
-    worker: bytes = field(default=WORKER_SCRIPT.encode(), repr=False)
-
-    def script(self, path: str, *, is_replay: bool) -> Answer | None:
-        """None: no script of ours. A service worker is given out at its own place only."""
-        if path == f"/web/{GUARD_PATH}":
-            return _script(GUARD_PATH, GUARD_SCRIPT.encode())
-        if path == f"/web/{WORKER_PATH}" and is_replay:
-            return _script(WORKER_PATH, self.worker)
+def our_script(path: str) -> Answer | None:
+    """None: no script of ours."""
+    body = {f"/web/{GUARD_PATH}": GUARD_SCRIPT.encode(), CLIENT_PATH: _CLIENT}.get(path)
+    if body is None:
         return None
-
-
-def replay_place(http: HttpSettings) -> ReplayPlace:
-    """As the operator set it; SettingError where it cannot be."""
-    if not http.replay_url:
-        if http.service_worker:
-            raise _refused(
-                "http.service_worker", "needs http.replay_url: in a sandbox there are no service workers"
-            )
-        return ReplayPlace()
-    portal, replay = _origin(http.public_url), _origin(http.replay_url)
-    if not portal:
-        raise _refused("http.replay_url", "needs http.public_url, the name of the portal itself")
-    if not replay or urlsplit(replay).hostname == urlsplit(portal).hostname:
-        raise _refused("http.replay_url", "must be an address under another name than http.public_url")
-    worker = _read(http.service_worker) if http.service_worker else WORKER_SCRIPT.encode()
-    return ReplayPlace(origin=replay, portal_origin=portal, worker=worker)
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return checked_origin(parts.scheme, parts.netloc) or ""
-
-
-def _read(name: str) -> bytes:
-    try:
-        with Path(name).open("rb") as file:
-            worker = file.read(WORKER_BYTES_MAX + 1)
-    except OSError as error:
-        raise _refused("http.service_worker", f"{name}: {(error.strerror or str(error)).lower()}") from error
-    if len(worker) > WORKER_BYTES_MAX:
-        raise _refused("http.service_worker", f"{name} has more than {WORKER_BYTES_MAX} bytes")
-    return worker
-
-
-def _refused(key: str, problem: str) -> SettingError:
-    return SettingError(source="config.toml", key=key, problem=problem)
-
-
-def _script(path: str, body: bytes) -> Answer:
-    headers = script_headers(path, "/web/")
+    headers = script_headers()
     return Answer(content_type=headers.pop("Content-Type"), body=body, headers=headers)

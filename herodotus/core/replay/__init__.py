@@ -10,35 +10,39 @@ A handler makes a `ReplayContext`, asks `rewriter_for` for what the body needs, 
 from herodotus.core.replay.banner import NEWER_MARK, BannerFacts, HolderNote, banner_html, frame_html
 from herodotus.core.replay.charsets import written_charset
 from herodotus.core.replay.context import Flag, ReplayContext, checked_origin
-from herodotus.core.replay.guard import GUARD_PATH, GUARD_SCRIPT, WORKER_PATH, WORKER_SCRIPT, script_headers
+from herodotus.core.replay.guard import GUARD_PATH, GUARD_SCRIPT, script_headers
 from herodotus.core.replay.headers import (
     NO_TYPE,
     MediaType,
     frame_headers,
     is_worker_registration,
     isolation_headers,
+    label_flag,
+    label_headers,
     may_change,
     media_type,
     replay_headers,
     replay_status,
     wants_frame,
 )
+from herodotus.core.replay.labels import CLIENT_PATH, Label, NamedSite, Names, label_of, read_label
 from herodotus.core.replay.revisits import Reference, Shown, Unresolved, merged_head, resolution
 from herodotus.core.replay.rewriter import Rewriter
 from herodotus.core.replay.rewriter_choice import looks_like_html, rewriter_for, shown_flag, shown_type
-from herodotus.core.replay.stray_requests import stray_target
 
 __all__ = [
+    "CLIENT_PATH",
     "GUARD_PATH",
     "GUARD_SCRIPT",
     "NEWER_MARK",
     "NO_TYPE",
-    "WORKER_PATH",
-    "WORKER_SCRIPT",
     "BannerFacts",
     "Flag",
     "HolderNote",
+    "Label",
     "MediaType",
+    "NamedSite",
+    "Names",
     "Reference",
     "ReplayContext",
     "Rewriter",
@@ -50,10 +54,14 @@ __all__ = [
     "frame_html",
     "is_worker_registration",
     "isolation_headers",
+    "label_flag",
+    "label_headers",
+    "label_of",
     "looks_like_html",
     "may_change",
     "media_type",
     "merged_head",
+    "read_label",
     "replay_headers",
     "replay_status",
     "resolution",
@@ -61,7 +69,6 @@ __all__ = [
     "script_headers",
     "shown_flag",
     "shown_type",
-    "stray_target",
     "wants_frame",
     "written_charset",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
-from herodotus.core.replay.context import AddressRewriter, Flag, ReplayContext
+from herodotus.core.replay.context import Flag, ReplayContext, addresses_of
 from herodotus.core.replay.css import CssRewriter, css_escaped
 from herodotus.core.replay.entities import SUSPICIOUS, quote_base, read_address, read_text, write_text
 from herodotus.core.replay.headers import refreshed
@@ -33,6 +33,7 @@ _ANY_TAG: dict[bytes, str] = {
     b"xlink:href": _IMAGE, b"xml:base": _PAGE, b"integrity": "disarm", b"nonce": "disarm", b"referrerpolicy": "disarm",
     b"crossorigin": "credentials", b"target": "target", b"formtarget": "target",
 }  # fmt: skip
+_AS_WRITTEN_WHEN_NAMED = frozenset({b"target", b"formtarget", b"nonce", b"crossorigin"})
 _BY_TAG: dict[tuple[bytes, bytes], str] = {
     (b"script", b"src"): _SCRIPT, (b"script", b"href"): _SCRIPT, (b"script", b"xlink:href"): _SCRIPT,
     (b"iframe", b"src"): _FRAME, (b"frame", b"src"): _FRAME, (b"iframe", b"srcdoc"): "srcdoc",
@@ -84,11 +85,13 @@ class TagEditor:
         self._link_flag = context.link_flag
         self._context = context
         self._page = page
-        self.addresses = AddressRewriter(context, quote_base)
+        self.addresses = addresses_of(context, quote_base)
         """For attributes."""
-        self.plain = AddressRewriter(context)
-        self.style_addresses = AddressRewriter(context, css_escaped)
+        self.plain = addresses_of(context)
+        self.style_addresses = addresses_of(context, css_escaped)
         self._has_base = False
+        # At a label a page has an origin, and our script knows where its links lead.
+        self._is_named = context.site is not None
 
     def edits(self, tag: bytes, attributes: list[Attribute]) -> list[Edit]:
         """In the order of the page."""
@@ -102,9 +105,11 @@ class TagEditor:
 
     def _edit_plain(self, tag: bytes, attribute: Attribute, found: list[Edit]) -> None:
         action = _BY_TAG.get((tag, attribute.name)) or _ANY_TAG.get(attribute.name)
+        if self._is_named and attribute.name in _AS_WRITTEN_WHEN_NAMED:
+            return
         if action is not None:
             self._apply(action, attribute, found)
-        elif attribute.name[:5] == b"data-":
+        elif attribute.name[:5] == b"data-" and not self._is_named:
             self._apply_data(attribute, found)
 
     def address(self, value: bytes, flag: str, *, is_quoted: bool) -> bytes:
@@ -224,7 +229,7 @@ class TagEditor:
                     found.append((attribute.start, attribute.end, new))
             elif attribute.name == b"href":
                 self._apply("page", attribute, found)
-            elif attribute.name == b"target":
+            elif attribute.name == b"target" and not self._is_named:
                 self._apply("target", attribute, found)
         return found
 

@@ -44,25 +44,99 @@ header { padding: .4rem .8rem; border-bottom: 2px solid var(--line) }
 h1, nav { display: inline; font-size: 1rem; font-weight: normal; margin: 0 }
 h1, nav > * { margin-right: .8em; overflow-wrap: anywhere } a { color: var(--accent) }
 header > p { display: none; margin: 0 .8em 0 0; font-style: italic } header > p:target { display: inline }
+#herodotus-simplified { margin: 0; padding: .2rem .8rem; font-style: italic }
 main { flex: 1; display: flex }
 iframe { flex: 1; border: 0; background: white }
 """
-_FRAME_SCRIPT = """
-(function (place) {
-  var frame = document.querySelector("iframe");
-  if (place.length > 1 && place !== "#%s") frame.src = frame.src + place;
-})(location.hash);
-addEventListener("message", function (event) {
-  var said = event.data, facts = document.documentElement.dataset;
-  if (!said || said.herodotus !== "open" || typeof said.address !== "string") return;
-  if (navigator.userActivation && !navigator.userActivation.isActive) return;
-  var address, inner = new URL(facts.inner, location.href).href, own = new URL(facts.archive, location.href).href;
-  try { address = new URL(said.address).href; } catch (error) { return; }
-  if (address.indexOf(inner) !== 0) return;
-  var memento = /^(\\d{14})(?:[a-z]{2}_)?\\/(https?:\\/\\/.+)$/.exec(address.slice(inner.length));
-  if (memento) location.href = own + memento[1] + "/" + memento[2];
-});
-""".replace("%s", NEWER_MARK)
+_FRAME_SCRIPT = (
+    r"""
+(function () {
+  "use strict";
+  var frame = document.querySelector("iframe"), facts = document.documentElement.dataset, place = location.hash;
+  var isNamed = "named" in facts, hasReported = false, shown = "", told = "", opened = -1000, timer = 0;
+  if (place.length > 1 && place !== "#NEWER") frame.src = frame.src + place;
+
+  function archived(url) {
+    if (typeof url !== "string" || url.length > 4096 || !/^https?:\/\//i.test(url)) return "";
+    try { return new URL(url).href; } catch (error) { return ""; }
+  }
+  function outer(url) { return facts.archive + facts.date + "/" + url; }
+  // Which site is in the frame the browser says, and no page can be another's.
+  function siteOf(origin) {
+    var label = /^https?:\/\/\d{14}-([hs])(\d*)-([a-z0-9_-]+)\./.exec(origin);
+    if (!label) return "";
+    var host = label[3].replace(/--|-/g, function (one) { return one === "-" ? "." : "-"; });
+    return (label[1] === "h" ? "http://" : "https://") + host + (label[2] ? ":" + label[2] : "");
+  }
+
+  // What a page says of itself is its address and title; what the banner says of that address, our server does.
+  function follow() {
+    timer = 0;
+    var page = shown.split("#")[0];
+    history.replaceState(null, "", outer(shown));
+    if (page === told) return;
+    told = page;
+    fetch(outer(page), { headers: { "X-Herodotus-Banner": "1" } }).then(function (answer) {
+      return answer.ok ? answer.text() : "";
+    }).then(function (text) {
+      if (told !== page) return;
+      var made = new DOMParser().parseFromString(text, "text/html"), ours = document.querySelector("header");
+      var heading = made.querySelector("header h1"), ways = made.querySelector("header nav");
+      if (heading && ways) {
+        ours.querySelector("h1").replaceWith(heading);
+        ours.querySelector("nav").replaceWith(ways);
+      } else {
+        ours.querySelector("h1").lastChild.textContent = " " + page;
+      }
+    }).catch(function () {});
+  }
+  function box() {
+    hasReported = true;
+    isNamed = false;
+    frame.setAttribute("sandbox", "allow-scripts allow-forms allow-modals");
+    frame.src = facts.box + location.hash;
+    document.getElementById("herodotus-simplified").hidden = false;
+  }
+  addEventListener("message", function (event) {
+    var said = event.data;
+    if (!said || typeof said !== "object") return;
+    if (!isNamed) { inBox(said); return; }
+    if (event.source !== frame.contentWindow) return;
+    var url = archived(said.url);
+    if (!url) return;
+    if (said.hd === "shown" && new URL(url).origin === siteOf(event.origin)) {
+      hasReported = true;
+      if (typeof said.title === "string" && said.title) document.title = said.title.slice(0, 200);
+      if (url === shown) return;
+      shown = url;
+      if (told === "") told = facts.url;
+      if (!timer) timer = setTimeout(follow, 300);
+    } else if (said.hd === "open" && performance.now() - opened >= 1000) {
+      if (navigator.userActivation && !navigator.userActivation.isActive) return;
+      opened = performance.now();
+      window.open(outer(url), "_blank", "noopener");
+    }
+  });
+  function inBox(said) {
+    if (said.herodotus !== "open" || typeof said.address !== "string") return;
+    if (navigator.userActivation && !navigator.userActivation.isActive) return;
+    var address, inner = new URL(facts.archive, location.href).href;
+    try { address = new URL(said.address).href; } catch (error) { return; }
+    if (address.indexOf(inner) !== 0) return;
+    var memento = /^(\d{14})(?:[a-z]{2}_)?\/(https?:\/\/.+)$/.exec(address.slice(inner.length));
+    if (memento) location.href = inner + memento[1] + "/" + memento[2];
+  }
+  // A name that leads nowhere loads the browser's own page, which reports nothing.
+  if (isNamed && "reports" in facts) {
+    var late = function () { if (!hasReported) box(); };
+    frame.addEventListener("load", function () { setTimeout(late, LOADED_MS); }, { once: true });
+    setTimeout(late, SILENT_MS);
+  }
+})();
+""".replace("NEWER", NEWER_MARK)
+    .replace("LOADED_MS", "1500")
+    .replace("SILENT_MS", "12000")
+)
 
 
 def _digest(text: str) -> str:
@@ -110,26 +184,32 @@ def banner_html(context: ReplayContext, facts: BannerFacts) -> bytes:
     return bar.encode("ascii", "xmlcharrefreplace")
 
 
-def frame_html(context: ReplayContext, facts: BannerFacts, inner_origin: str = "") -> bytes:
-    """Sent with `frame_headers`. The context is that of the page asked for, with the flag of a page;
-    `inner_origin` is where pages have an origin of their own, if there is such a place."""
+def frame_html(context: ReplayContext, facts: BannerFacts, *, reports: bool = True) -> bytes:
+    """Sent with `frame_headers`. The context is that of the page asked for, with the flag of a page. `reports`: what is
+    in the frame has our script, so that silence says that its name leads nowhere."""
     items = "".join(
         f'<a href="{target}">{label}</a> ' if target else f"<span>{label}</span> "
         for label, target in _items(context, facts)[1:]
     )
-    inner = f"{inner_origin}{context.archive_prefix}"
-    source = escape(f"{inner}{context.timestamp}{Flag.MAIN}/{context.page_url}")
-    title = escape(f"{_shown(context.page_url)} ({readable_date(context.timestamp)})")
-    own = " allow-same-origin" if inner_origin or context.has_own_origin else ""
+    url = context.page_url
+    box = source = f"{context.archive_prefix}{context.timestamp}{Flag.MAIN}/{url}"
+    allowed, told = "allow-scripts allow-forms allow-modals", ""
+    if context.site is not None:
+        source = context.site.origin + url.removeprefix(context.site.label.origin)
+        allowed += " allow-same-origin allow-pointer-lock"
+        told = f' data-named data-box="{escape(box)}"{" data-reports" * reports}'
+    title = escape(f"{_shown(url)} ({readable_date(context.timestamp)})")
     page = (
         f'<!DOCTYPE html><html lang="en" data-archive="{escape(context.archive_prefix)}" '
-        f'data-inner="{escape(inner)}"><head><meta charset="utf-8">'
+        f'data-date="{context.timestamp}" data-url="{escape(url)}"{told}><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
         f"<style>{_FRAME_STYLE}</style></head>"
         f"<body><header><h1>{_items(context, facts)[0][0]}</h1>"
         f'<p id="{NEWER_MARK}">Nothing older is archived: this is the nearest newer version.</p>'
         f'<nav aria-label="Web archive">{items}</nav></header>'
-        f'<main><iframe title="{title}" src="{source}" sandbox="allow-scripts allow-forms allow-modals{own}"></iframe>'
+        '<p id="herodotus-simplified" hidden>Simplified view: this browser does not find names under localhost.</p>'
+        # Labels give nothing to pages that do not say where they are from.
+        f'<main><iframe title="{title}" src="{escape(source)}" sandbox="{allowed}" referrerpolicy="origin"></iframe>'
         "</main>"
         f"<script>{_FRAME_SCRIPT}</script></body></html>"
     )

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from herodotus.core.replay.labels import NamedSite
+
 
 class Flag(StrEnum):
     """What comes after the date: as what the URL is asked for."""
@@ -65,9 +67,9 @@ class ReplayContext:
     """From `banner_html`, put at the start of the page's body; empty: none. Frames never get one."""
     is_guarded: bool = True
     """Whether pages get our script, which keeps what scripts ask for in the archive (`guard.py`)."""
-    has_own_origin: bool = False
-    """Whether the operator gave replayed pages a host name or port of their own. They then share storage with
-    each other, as all are of one origin, and may have our service worker; never set on the portal's origin."""
+    site: NamedSite | None = None
+    """Where the page has a name of its own (`labels.py`); then only what names another host is led. None: it is in
+    a sandbox on the portal's origin."""
     declared_charset: str | None = None
     """Of the archived Content-Type; a byte order mark wins over it."""
 
@@ -109,16 +111,27 @@ BASE_BYTES_MAX = 512
 they stay relative, and the browser resolves them, in the archive as well."""
 ORIGIN_BYTES_MAX = 300
 """A host's name has 253 letters at most."""
+_NAMES_HOST = re.compile(rb"https?:|//", re.IGNORECASE)
 _BLANKS = bytes(range(0x21))
 _DROPPED = b"\t\n\r"
 _DOT = re.compile(rb"\.|%2[Ee]")
+
+
+def addresses_of(
+    context: ReplayContext, escaped: Callable[[bytes], bytes] = lambda base: base
+) -> "AddressRewriter":
+    """`escaped` fits what comes from the page's own address into the language of the references."""
+    return (
+        AddressRewriter(context, escaped)
+        if context.site is None
+        else NamedAddresses(context, escaped, context.site)
+    )
 
 
 class AddressRewriter:
     """Of one page; `base` changes where `<base href>` says so."""
 
     def __init__(self, context: ReplayContext, escaped: Callable[[bytes], bytes] = lambda base: base) -> None:
-        """`escaped` fits what comes from the page's own address into the language of the references."""
         self._escaped = escaped
         self._prefix = context.archive_prefix.encode()
         self._head = self._prefix + context.timestamp.encode()
@@ -218,6 +231,45 @@ class AddressRewriter:
         if scheme == self._scheme:
             return self.resolve(rest)
         return _normal(scheme + b"//" + rest.lstrip(b"/"))
+
+
+class NamedAddresses(AddressRewriter):
+    """Of a page at its label: what is relative is left as it is, since it means there what it meant."""
+
+    def __init__(self, context: ReplayContext, escaped: Callable[[bytes], bytes], site: NamedSite) -> None:
+        super().__init__(context, escaped)
+        self._site = site
+        self.near = (b"http", b"//")
+
+    def rewrite(self, reference: bytes, flag: str) -> bytes:
+        tidy = _tidy(reference) if _ODD.search(reference) else reference
+        if _NAMES_HOST.match(tidy) is None:
+            return reference
+        absolute = self.resolve(tidy)
+        led = None if absolute is None else self._led(absolute)
+        return reference if led is None else led
+
+    def _led(self, absolute: bytes) -> bytes | None:
+        parts = _PARTS.match(absolute)
+        if parts is None:
+            return None
+        start = self._site.led(parts[1].lower() + b"//" + parts[2])
+        return None if start is None else start + absolute[parts.end(2) :]
+
+    def move_base(self, reference: bytes) -> bytes:
+        super().move_base(reference)
+        return self.rewrite(reference, Flag.PAGE)
+
+    def starts(self, flag: str) -> tuple[bytes, bytes, bytes, bytes]:
+        """Nothing: those with a host are looked at closely."""
+        return b"", b"", b"", b""
+
+    def stays(self, reference: bytes) -> bool:
+        return _SCHEME.match(reference) is None
+
+    def _is_archived(self, reference: bytes) -> bool:
+        """What looks so is the archived site's own."""
+        return False
 
 
 def _tidy(reference: bytes) -> bytes:

@@ -1,17 +1,13 @@
-"""What keeps addresses in the archive that a script makes while it runs? Two small scripts of ours.
+"""What keeps addresses in the archive that a script makes while it runs, in the sandbox? A small script of ours.
 
 `GUARD_SCRIPT` runs before the page's own: what scripts ask for by the usual ways (fetch, XMLHttpRequest, `src`
 and `href` of elements, markup put into the page) is led to the page's date; cookies and storage, which a page
 without an origin of its own may not touch, are there and forgotten with the page; links that name another
 frame or window work, though the page may open none. It is a help to pages, no defence: that is `headers.py`.
-
-`WORKER_SCRIPT` is a service worker that leads whatever misses the archive back into it. Browsers allow one only
-where pages have an origin of their own (`ReplayContext.has_own_origin`) and the connection is secure.
 """
 
 GUARD_PATH = "_/guard.js"
 """Behind the archive's prefix; the answer may be cached for long, as the page's facts are in its address."""
-WORKER_PATH = "_/worker.js"
 
 _LED = r"""
   function ledInto(reference, base, flag, prefix, date, site) {
@@ -182,8 +178,6 @@ GUARD_SCRIPT = (
         }
       });
     });
-  } else if (window.isSecureContext && navigator.serviceWorker) {
-    attempt(function () { navigator.serviceWorker.register(prefix + "_/worker.js", { scope: prefix }); });
   }
 
   // A page in a sandbox may steer only itself. Links to other frames are passed up to their frame.
@@ -226,48 +220,13 @@ GUARD_SCRIPT = (
 """
 )
 
-WORKER_SCRIPT = (
-    r"""// Herodotus: leads requests that miss the archive back into it. Apache-2.0.
-"use strict";
-var prefix = self.registration.scope;
-self.addEventListener("install", function () { self.skipWaiting(); });
-self.addEventListener("activate", function (event) { event.waitUntil(self.clients.claim()); });
-"""
-    + _LED
-    + r"""
-function answer(request, page) {
-  var memento = page.indexOf(prefix) === 0 &&
-    /^(\d{14})([a-z]{2}_)?\/(https?:\/\/[^\/?#]*)/.exec(page.slice(prefix.length));
-  if (!memento) return fetch(request);
-  var flags = { image: "im_", script: "js_", style: "cs_", iframe: "if_", frame: "if_", document: "" };
-  var flag = flags[request.destination];
-  var right = ledInto(request.url, page, flag === undefined ? "oe_" : flag, prefix, memento[1], memento[3]);
-  if (right === request.url) return fetch(request);
-  if (request.mode === "navigate") return Response.redirect(right, 302);
-  return fetch(right, { redirect: "follow", credentials: "omit" });
-}
-self.addEventListener("fetch", function (event) {
-  var request = event.request;
-  if (request.url.indexOf(prefix) === 0 || (request.method !== "GET" && request.method !== "HEAD")) return;
-  event.respondWith(
-    self.clients.get(event.clientId).then(function (client) {
-      return answer(request, client ? client.url : request.referrer);
-    })
-  );
-});
-"""
-)
 
-
-def script_headers(path: str, archive_prefix: str) -> dict[str, str]:
-    """For the answers at `GUARD_PATH` and `WORKER_PATH`."""
-    headers = {
+def script_headers() -> dict[str, str]:
+    """For the answer at `GUARD_PATH`, and at `labels.CLIENT_PATH`."""
+    return {
         "Content-Type": "text/javascript; charset=utf-8",
         "Cache-Control": "public, max-age=3600",
         "X-Content-Type-Options": "nosniff",
         "Access-Control-Allow-Origin": "*",
         "Cross-Origin-Resource-Policy": "cross-origin",
     }
-    if path == WORKER_PATH:
-        headers["Service-Worker-Allowed"] = archive_prefix
-    return headers

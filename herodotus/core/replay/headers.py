@@ -34,12 +34,12 @@ a page what we took for a picture.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from herodotus.core.replay.banner import FRAME_SCRIPT_SOURCE, FRAME_STYLE_SOURCE
-from herodotus.core.replay.context import AddressRewriter, Flag, ReplayContext
+from herodotus.core.replay.context import AddressRewriter, Flag, ReplayContext, addresses_of
+from herodotus.core.replay.labels import Names
 
 VALUE_CHARACTERS_MAX = 500
 """Of one field; what is behind is not read."""
@@ -212,7 +212,7 @@ def replay_headers(
     types: list[str] = []
     originals: Headers = [(ORIGINAL + "Status", str(status))]
     location: str | None = None
-    addresses = AddressRewriter(context)
+    addresses = addresses_of(context)
     for name, value in _bounded(fields):
         lower = name.lower()
         originals.append((ORIGINAL + name, value))
@@ -243,10 +243,17 @@ def replay_headers(
 def moved(location: str, addresses: AddressRewriter, context: ReplayContext) -> str:
     """Where an archived redirect leads: the same date and flag."""
     flag = Flag.PAGE if context.flag is Flag.RAW else context.flag
-    return _ascii(addresses.rewrite(_bytes(location), flag))
+    reference = _bytes(location)
+    if context.site is not None:
+        reference = addresses.resolve(reference) or reference
+    return _ascii(addresses.rewrite(reference, flag))
 
 
 def _own(context: ReplayContext) -> str:
+    if context.site is not None:
+        return context.site.origin + context.page_url.partition("#")[0].removeprefix(
+            context.site.label.origin
+        )
     flag = Flag.PAGE if context.flag is Flag.RAW else context.flag
     return f"{context.archive_prefix}{context.timestamp}{flag}/{context.page_url.partition('#')[0]}"
 
@@ -320,8 +327,8 @@ def _ascii(address: bytes) -> str:
 
 
 _NOT_ALLOWED = (
-    "accelerometer", "camera", "clipboard-read", "display-capture",
-    "geolocation", "gyroscope", "hid", "idle-detection", "local-fonts", "magnetometer", "microphone", "midi",
+    "accelerometer", "camera", "clipboard-read", "display-capture", "geolocation", "gyroscope", "hid",
+    "idle-detection", "local-fonts", "local-network-access", "magnetometer", "microphone", "midi",
     "payment", "publickey-credentials-get", "screen-wake-lock", "serial", "usb", "window-management",
     "xr-spatial-tracking",
 )  # fmt: skip
@@ -335,23 +342,20 @@ def isolation_headers(context: ReplayContext, *, is_rewritten: bool = True) -> d
     Browsers show PDF outside of a sandbox only, so archived ones are downloaded.
     `is_rewritten`: false of a page that goes out as it was stored. It runs no scripts, as do those with a raw flag:
     nothing would keep the window that they fill from going to the live web."""
-    portal, archive = _sources(context)
-    own = " allow-same-origin" if context.has_own_origin else ""
+    archive = _sources(context)
     runs_scripts = is_rewritten and not context.flag.is_raw
     allowed = "allow-scripts allow-forms allow-modals allow-pointer-lock" if runs_scripts else "allow-forms"
-    sandbox = f"sandbox {allowed}{own}; "
-    # Root-relative strays of scripts say where they come from only where pages have an origin (Referrer Policy,
-    # 8.3: none for an opaque one); there they are let through to be redirected into the archive.
-    anywhere = portal if context.has_own_origin else archive
     policy = (
-        f"{sandbox}"
-        f"default-src {anywhere} data: blob: 'unsafe-inline' 'unsafe-eval'; "
+        f"sandbox {allowed}; "
+        f"default-src {archive} data: blob: 'unsafe-inline' 'unsafe-eval'; "
         f"connect-src {archive} data: blob:; form-action {archive}; object-src {archive} data: blob:; "
         f"frame-src {archive} data: blob:; worker-src {archive} data: blob:; base-uri {archive}"
     )
     return {
         "Content-Security-Policy": policy,
-        # Strays are found by their Referer; by the policy above it is sent to nobody else.
+        # In Chromium the one thing that stops WebRTC and preconnects; other browsers do not know it.
+        "Connection-Allowlist": "(response-origin)",
+        # By the policy above it is sent to nobody else.
         "Referrer-Policy": "unsafe-url",
         "Permissions-Policy": _PERMISSIONS,
         # Pages have an origin of their own: fonts, modules and fetches need leave to come back to them.
@@ -362,13 +366,55 @@ def isolation_headers(context: ReplayContext, *, is_rewritten: bool = True) -> d
     }
 
 
-def frame_headers(context: ReplayContext, inner_origin: str = "") -> dict[str, str]:
-    """For our page around an archived one (`banner.frame_html`): whatever the archived page does, its frame
-    can show nothing that is not of the archive."""
-    _, archive = _sources(replace(context, portal_origin=inner_origin) if inner_origin else context)
+def label_headers(names: Names, asker: str, *, is_rewritten: bool = True) -> dict[str, str]:
+    """The same for every answer at a label, where a page has an origin, shared with the other pages of its site and
+    date. `asker`: what Access-Control-Allow-Origin may name; empty: nobody."""
+    labels = names.source
+    # What nobody rewrote runs no scripts here either.
+    sandbox = "" if is_rewritten else "sandbox allow-forms allow-same-origin; "
+    asking = (
+        {"Access-Control-Allow-Origin": asker, "Access-Control-Allow-Credentials": "true"} if asker else {}
+    )
     return {
         "Content-Security-Policy": (
-            f"default-src 'none'; frame-src {archive}; style-src {FRAME_STYLE_SOURCE}; "
+            f"{sandbox}default-src {labels} 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; "
+            f"base-uri {labels} 'self'; object-src 'none'; form-action {labels}; "
+            f"frame-ancestors {' '.join(names.portals)} {labels}"
+        ),
+        "Connection-Allowlist": f'(response-origin "{labels}/*")',
+        **asking,
+        "Vary": "Origin, Referer, Sec-Fetch-Dest",
+        "Cross-Origin-Resource-Policy": "cross-origin",
+        "Origin-Agent-Cluster": "?1",
+        # A request to another label says by it that an archived page asks; it is sent to nobody else.
+        "Referrer-Policy": "unsafe-url",
+        "Permissions-Policy": _PERMISSIONS,
+        "X-DNS-Prefetch-Control": "off",
+        "X-Robots-Tag": "noindex, nofollow",
+    }
+
+
+_FLAG_OF_DESTINATION = {
+    "": Flag.MAIN, "document": Flag.MAIN, "iframe": Flag.MAIN, "frame": Flag.MAIN, "image": Flag.IMAGE,
+    "script": Flag.SCRIPT, "worker": Flag.SCRIPT, "sharedworker": Flag.SCRIPT, "audioworklet": Flag.SCRIPT,
+    "paintworklet": Flag.SCRIPT, "style": Flag.STYLE, "xslt": Flag.STYLE,
+}  # fmt: skip
+
+
+def label_flag(destination: str) -> Flag:
+    """As what something at a label is asked for, by Sec-Fetch-Dest; a label's path has no flag."""
+    return _FLAG_OF_DESTINATION.get(destination, Flag.EMBEDDED)
+
+
+def frame_headers(context: ReplayContext) -> dict[str, str]:
+    """For our page around an archived one (`banner.frame_html`): whatever the archived page does, its frame
+    can show nothing that is not of the archive."""
+    archive = _sources(context)
+    if context.site is not None:  # and the sandbox, if its name leads nowhere
+        archive = f"{context.site.names.source} {archive}"
+    return {
+        "Content-Security-Policy": (
+            f"default-src 'none'; frame-src {archive}; style-src {FRAME_STYLE_SOURCE}; connect-src 'self'; "
             f"script-src {FRAME_SCRIPT_SOURCE}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         ),
         "Referrer-Policy": "no-referrer",
@@ -379,23 +425,28 @@ def frame_headers(context: ReplayContext, inner_origin: str = "") -> dict[str, s
     }
 
 
-def _sources(context: ReplayContext) -> tuple[str, str]:
-    """The whole portal, and the archive. A policy can name a path behind an origin only; redirects may leave
-    the path, never the origin."""
+def _sources(context: ReplayContext) -> str:
+    """The archive. A policy can name a path behind an origin only; redirects may leave the path, never the origin."""
     prefix = context.archive_prefix
     path = prefix if prefix[:1] == "/" else "/" + prefix.split("/", 3)[3]
     others = "".join(f" {origin}{path}" for origin in context.peer_origins[:PEERS_NAMED_MAX])
     if prefix[:1] != "/":
-        return prefix + others, prefix + others
+        return prefix + others
     if context.portal_origin is None:
-        return "'self'" + others, "'self'" + others
-    return context.portal_origin + others, f"{context.portal_origin}{prefix}{others}"
+        return "'self'" + others
+    return f"{context.portal_origin}{prefix}{others}"
+
+
+BANNER_FIELD = "x-herodotus-banner"
+"""With this field our page asks for the banner of another one."""
 
 
 def wants_frame(headers: Mapping[str, str]) -> bool:
     """Whether a request for a page (no flag) fills a browser's window, so that the page around a frame is the
     right answer. Other programs want the page itself."""
     lower = {name.lower(): value for name, value in headers.items()}
+    if lower.get(BANNER_FIELD) == "1":
+        return True
     destination = lower.get("sec-fetch-dest")
     if destination is not None:
         return destination == "document"

@@ -16,6 +16,7 @@ from herodotus.core.replay.attributes import Attribute, Edit, TagEditor
 from herodotus.core.replay.context import Flag, ReplayContext
 from herodotus.core.replay.css import CssRewriter
 from herodotus.core.replay.guard import GUARD_PATH
+from herodotus.core.replay.labels import CLIENT_PATH
 
 BLOCK_BYTES = 256 * 1024
 TOKEN_BYTES_MAX = 2 * 2**20
@@ -47,7 +48,10 @@ class HtmlRewriter:
         self._is_foreign = False
         self._guard = b""
         if context.is_guarded and (context.flag is Flag.PAGE or context.is_in_frame):
-            self._guard = f'<script src="{context.archive_prefix}{GUARD_PATH}"></script>'.encode()
+            script = f"{context.archive_prefix}{GUARD_PATH}"
+            if context.site is not None:
+                script = f"{context.site.origin}{CLIENT_PATH}"
+            self._guard = f'<script src="{script}"></script>'.encode()
         self._banner = context.banner if context.flag is Flag.PAGE and depth == 0 else b""
         self._has_frames = False
 
@@ -97,8 +101,9 @@ class HtmlRewriter:
             kind = match.lastindex
             if kind is not None:
                 start = match.start(kind)
-                if kind != markup.RELATIVE and data.startswith(near, start):
-                    # Rare: an address of the archive, or of a page that has such paths itself.
+                if kind != markup.RELATIVE and low.startswith(near, start):
+                    # Rare: an address of the archive, or of a page that has such paths itself; at a label each with
+                    # a host.
                     address = data[start : data.index(b'"', start)]
                     new = self._editor.addresses.rewrite(address, self._simple_flags[match[1]])
                     out += (data[copied:start], new)
@@ -299,8 +304,11 @@ class HtmlRewriter:
     def _targets(self, targets: object) -> dict[str, object]:
         if not isinstance(targets, dict):
             return {}
+        is_named = self._context.site is not None  # there, absolute names in scripts are led, too
         return {
-            name: self._module(target) if isinstance(target, str) else None
+            self._module(name) if is_named else name: self._module(target)
+            if isinstance(target, str)
+            else None
             for name, target in targets.items()
         }
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from herodotus.core.replay.charsets import Charsets
-from herodotus.core.replay.context import AddressRewriter, Flag, ReplayContext
+from herodotus.core.replay.context import Flag, ReplayContext, addresses_of
 from herodotus.core.replay.css import CssRewriter, css_escaped
 from herodotus.core.replay.headers import MediaType, media_type
 from herodotus.core.replay.html import HtmlRewriter
@@ -31,10 +31,10 @@ def rewriter_for(content_type: str | MediaType | None, flag: Flag, context: Repl
 
 
 def _inner(media: MediaType, flag: Flag, context: ReplayContext) -> Rewriter | None:
-    if flag.is_raw:
-        return None
+    if flag.is_raw or (context.site is not None and flag is Flag.EMBEDDED):
+        return None  # at a label what a script asks for is as it came: our script leads what is made of it
     if media.essence == "text/css" or (flag is Flag.STYLE and not media.is_known):
-        return CssRewriter(AddressRewriter(context, css_escaped))
+        return CssRewriter(addresses_of(context, css_escaped))
     if media.is_svg:
         return HtmlRewriter(replace(context, banner=b"", is_guarded=False), is_xml=True)
     if (media.is_html or media.is_xhtml) and flag not in _PARTS:

@@ -49,13 +49,10 @@ class HttpSettings:
         "",
         "the address that readers use, such as https://archive.example.org; requests under other names are refused",
     )
-    replay_url: str = web_address().setting(
+    replay_name: str = line(150, "a name with a star before it", r"(?:\*\.[a-z0-9.-]+)?").setting(
         "",
-        "a second name of this peer, only for archived pages: there they have storage and a service worker, which "
-        "they share with each other and never with the portal; must lead to the same port",
-    )
-    service_worker: str = line(4_096, "the path of a file").setting(
-        "", "a file with a service worker to use for archived pages instead of ours; needs http.replay_url"
+        "such as *.replay.example, of another domain than http.public_url: names below it lead to this port, one for "
+        "each archived site and date. Readers on this machine have such names without it",
     )
     gateway: bool = flag().setting(
         False, "without effect since peers redirect no readers; kept for files of before"

@@ -21,9 +21,6 @@ document.body.innerHTML = "<form target=_top action='https://live.example/'></fo
 //# service worker
 tried(() => Object.getPrototypeOf(Navigator.prototype) && Object.getOwnPropertyDescriptor(raw().Navigator.prototype, 'serviceWorker').get.call(navigator).register('/web/20260101000000js_/SITE/sw.js').then(r => r.scope)).then(nothing);
 
-//# our service worker
-tried(() => Object.getOwnPropertyDescriptor(raw().Navigator.prototype, 'serviceWorker').get.call(navigator).register('/web/_/worker.js').then(r => r.scope)).then(nothing);
-
 //# local storage
 tried(() => { var w = raw(); w.localStorage.a = 1; return w.localStorage.a; }).then(nothing);
 

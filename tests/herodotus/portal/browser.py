@@ -161,12 +161,15 @@ class Browser:
 _ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 
+_HERE = "EXCLUDE 127.0.0.1, EXCLUDE 127.0.0.2, EXCLUDE localhost, EXCLUDE *.localhost"
+
+
 @asynccontextmanager
 async def browser(folder: Path) -> AsyncIterator[Browser]:
     command = [
         "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-port=0",
         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+        f"--host-resolver-rules=MAP * ~NOTFOUND, {_HERE}",
         f"--user-data-dir={folder / 'profile'}",
         "about:blank",
     ]  # fmt: skip

@@ -10,6 +10,11 @@ from herodotus.store.warc_export import export_warc
 from tests.herodotus.operate.cli.processes import RunningPeer, called, new_home, running
 from tests.herodotus.store.making import open_on, store
 
+BOXED = "127.0.0.2"
+"""Where pages are in a sandbox, as no names lead there."""
+NAMED = "127.0.0.1"
+"""Where they have names of their own."""
+
 
 def warc_of(folder: Path, *deposits: Deposit) -> Path:
     folder.mkdir()
@@ -25,13 +30,18 @@ def warc_of(folder: Path, *deposits: Deposit) -> Path:
 
 @contextmanager
 def peer_with(
-    folder: Path, *deposits: Deposit, public_url: str = "", arguments: tuple[str, ...] = (), **http: str
+    folder: Path,
+    *deposits: Deposit,
+    public_url: str = "",
+    arguments: tuple[str, ...] = (),
+    at: str = BOXED,
+    **http: str,
 ) -> Iterator[RunningPeer]:
-    """`http`: more settings of that section."""
+    """`at`: by which address a reader comes, so which way pages are shown. `http`: more settings of that section."""
     home = new_home(folder / "home")
     imported = called("import", "--home", home, warc_of(folder / "made", *deposits))
     assert imported.code == 0, imported.err
     environment = {f"HERODOTUS_HTTP_{name.upper()}": value for name, value in http.items()}
     environment["HERODOTUS_HTTP_PUBLIC_URL"] = public_url
-    with running(home, *arguments, environment=environment) as peer:
+    with running(home, "--http", f"{at}:0", *arguments, environment=environment) as peer:
         yield peer

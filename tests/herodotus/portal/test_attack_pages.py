@@ -21,8 +21,7 @@ from herodotus.portal.request import Request
 from tests.herodotus.operate.cli.processes import RunningPeer
 from tests.herodotus.portal.browser import Browser, browser
 from tests.herodotus.portal.library import SITE, Library, response
-from tests.herodotus.portal.shelves import peer_with
-from tests.herodotus.test_ring_lab import free_base
+from tests.herodotus.portal.shelves import BOXED, NAMED, peer_with
 
 DATE = "20260101000000"
 TRIED = """function gained(what) { if (!document.title.startsWith('Gained')) document.title = 'Gained ' + what; }
@@ -75,7 +74,7 @@ var portal = location.href.split('/web/')[0], archive = portal + '/web/';
 function say(address) {{ top.postMessage({{herodotus: 'open', address: address}}, '*'); }}
 b.onclick = function () {{
   [portal + '/web/../status', archive + '%2e%2e/status', archive + '{DATE}mp_/../../status', archive + '*/{SITE}/',
-   archive + '{DATE}/{SITE}/../../../../status', archive + '{DATE}mp_/javascript:alert(1)', archive + '_/worker.js',
+   archive + '{DATE}/{SITE}/../../../../status', archive + '{DATE}mp_/javascript:alert(1)',
    archive + 'https://live.example/', portal.replace('http', 'HTTP') + '/WEB/../status', '{DATE}/{SITE}/', portal,
    archive + '..\\\\..\\\\status', archive + '{DATE}xx_/../../status'].forEach(say);
   setTimeout(function () {{ document.title = 'Nothing'; }}, 500);
@@ -249,13 +248,11 @@ class _Live(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(params=["sandbox", "own origin"])
+@pytest.fixture(params=[BOXED, NAMED])
 def ahead(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[RunningPeer, str]]:
     """A peer whose page has others fetched ahead, and where the live web is."""
     _Live.heard.clear()
     _Live.is_noticed.clear()
-    port = free_base(1)
-    own = {"public_url": f"http://127.0.0.1:{port}", "replay_url": f"http://localhost:{port}"}
     with ThreadingHTTPServer(("127.0.0.1", 0), _Live) as live:
         thread = threading.Thread(target=live.serve_forever)
         thread.start()
@@ -266,8 +263,7 @@ def ahead(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Runn
             with peer_with(
                 tmp_path / "peer",
                 response(f"{SITE}/ahead", DATE, page.encode()),
-                arguments=("--http", f"127.0.0.1:{port}"),
-                **(own if request.param == "own origin" else {}),
+                at=request.param,
             ) as peer:
                 yield peer, elsewhere
         finally:

@@ -14,7 +14,7 @@ from herodotus.portal.answer_cache import Front
 from herodotus.portal.differences import compare
 from herodotus.store.reader import Reader
 from tests.herodotus.deposits import make_deposit
-from tests.herodotus.portal.library import HOME, ORIGIN, SITE, Library, at, response
+from tests.herodotus.portal.library import HOME, SITE, Library, at, response
 
 DATE = "20260101000000"
 LIVE = b"<html><body><a href='http://live.example/'>x</a></body></html>"
@@ -86,9 +86,9 @@ def test_whatever_browsers_run_as_a_page_is_led_into_the_archive_and_framed(kind
     answer = shown(library, "mp_")
     assert f"'/web/{DATE}mp_/http://live.example/'".encode() in answer.body
     assert sandbox(answer).startswith("sandbox allow-scripts ")
-    frame = library.get(f"/web/{DATE}/{HOME}", WINDOW)
-    assert f"{DATE}mp_/{HOME}".encode() in frame.body
-    assert f"frame-src {ORIGIN}/web/;" in frame.headers["Content-Security-Policy"]
+    frame = library.get(f"/web/{DATE}/{HOME}", {**WINDOW, "host": "192.0.2.7:5484"})
+    assert f'src="/web/{DATE}mp_/{HOME}"'.encode() in frame.body
+    assert "frame-src http://192.0.2.7:5484/web/;" in frame.headers["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize("flag", ["if_", "mp_", "im_", "js_", "cs_", "oe_"])

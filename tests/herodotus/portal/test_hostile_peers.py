@@ -24,7 +24,6 @@ from herodotus.portal.differences import DiffPages
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_relay import HttpRelay
 from herodotus.portal.other_holders import RELAYED_S, Elsewhere, PortalAddress
-from herodotus.portal.replay import ReplayPlace
 from herodotus.portal.request import Request
 from herodotus.portal.save_pages import TOLD_BYTES_MAX, SavePages
 from tests.herodotus.portal.browser import browser
@@ -100,10 +99,10 @@ def telling(library: Library, rows: bytes = b"", record: bytes = b"") -> Hostile
     return Hostile(known)
 
 
-def portal_of(peer: Hostile, replay: ReplayPlace | None = None) -> Handlers:
+def portal_of(peer: Hostile) -> Handlers:
     library = Library()
     elsewhere = Elsewhere(peer, peer, Machine(), now=lambda: 0.0, catalogue=lambda: library.catalogue)
-    pages = ArchivePages(library.shelf, elsewhere=elsewhere, peer="us", replay=replay)
+    pages = ArchivePages(library.shelf, elsewhere=elsewhere, peer="us")
     return Handlers(library.status, pages)
 
 
@@ -161,18 +160,13 @@ def test_another_peer_is_told_nothing_of_the_reader(page: Room) -> None:
     ]  # fmt: skip
 
 
-def test_pages_with_an_origin_of_their_own_have_it_there_too(page: Room) -> None:
-    place = ReplayPlace(origin="http://pages.example", portal_origin=ORIGIN)
-    request = Request(target=f"/web/{DATE}/{HOME}", headers={"host": HOST, "sec-fetch-dest": "document"})
-    frame = anyio.run(portal_of(telling(page), place).answer, request)
-    assert f'src="http://pages.example/web/{DATE}mp_/{HOME}"'.encode() in frame.body
-    peer, own = telling(page), Library()
-    elsewhere = Elsewhere(peer, peer, Machine(), now=lambda: 0.0, catalogue=lambda: own.catalogue)
-    pages = ArchivePages(own.shelf, elsewhere=elsewhere, replay=place)
-    request = Request(target=f"/web/{DATE}mp_/{HOME}", headers={"host": "pages.example"})
-    shown = anyio.run(pages.answer, Asked(request=request, origin="http://pages.example", is_replay=True))
-    assert shown is not None
-    assert "allow-same-origin" in shown.headers["Content-Security-Policy"]
+def test_at_a_label_another_peers_page_is_shown_as_our_own_is(page: Room) -> None:
+    peer = telling(page)
+    headers = {"host": f"{DATE}-s-example-org.localhost:5484", "sec-fetch-dest": "iframe"}
+    shown = anyio.run(portal_of(peer).answer, Request(target="/", headers=headers, client="192.0.2.9"))
+    assert shown.status == 200
+    assert "frame-ancestors http://localhost:5484" in shown.headers["Content-Security-Policy"]
+    assert shown.headers["X-Herodotus-Confirmed"] == "false"
 
 
 ROW = {"url": HOME, "date": "2026-01-01T00:00:00Z", "digest": f"sha256:{'0' * 64}", "status": 200,

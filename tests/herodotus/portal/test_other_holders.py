@@ -200,7 +200,7 @@ def test_where_three_holders_tell_the_same_nobody_else_is_asked(holder: Library)
 def test_a_record_is_fetched_once_for_the_page_and_what_is_around_it(holder: Library) -> None:
     asker = Asker(*places(A, B), a=holder, b=holder)
     around = asker.get(f"/web/{DATE}/{HOME}", sec_fetch_dest="document")
-    assert f'src="/web/{DATE}mp_/{HOME}"'.encode() in around.body
+    assert f'data-box="/web/{DATE}mp_/{HOME}"'.encode() in around.body
     assert b"<p>there" in asker.get(f"/web/{DATE}mp_/{HOME}").body
     assert sum("records/warc" in target for _, target in asker.ring.fetched) == 1
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from herodotus.core.replay import WORKER_PATH
 from herodotus.portal.handlers import origin_of, refusal
 from herodotus.portal.request import Request
 
@@ -43,9 +42,6 @@ def test_an_archived_page_installs_no_service_worker() -> None:
     """It would stand between readers and the whole portal."""
     registering = {"service-worker": "script"}
     for target in ("/web/2026/http://example.org/sw.js", "/web/sw.js", "/"):
-        answer = refusal(asked(target, **registering), is_known_host=True, is_replay_host=False)
+        answer = refusal(asked(target, **registering), is_known_host=True)
         assert answer is not None
         assert answer.status == 403
-    ours = f"/web/{WORKER_PATH}"
-    assert refusal(asked(ours, **registering), is_known_host=True, is_replay_host=True) is None
-    assert refusal(asked(ours, **registering), is_known_host=True, is_replay_host=False) is not None

@@ -44,11 +44,6 @@ BEGUN_ANEW_MAX = 100
 @click.option(
     "--seed", metavar="URL", multiple=True, help="A page to start at; kept, as by `herodotus seed add`."
 )
-@click.option(
-    "--service-worker",
-    metavar="FILE",
-    help="For archived pages, instead of ours; needs http.replay_url (docs/look-up/http.md).",
-)
 @click.option("--virtual", metavar="N", help="Positions on the ring (default: by the offered disk).")
 @click.option("--network", metavar="FILE", help="Refuse to start unless the home belongs to this network.")
 @click.option(
@@ -67,7 +62,6 @@ def run(
     http: str | None,
     join: tuple[str, ...],
     seed: tuple[str, ...],
-    service_worker: str | None,
     virtual: str | None,
     network: str | None,
     ready_fd: int | None,
@@ -101,7 +95,6 @@ def run(
         "http.listen": ("--http", http),
         "ring.listen": ("--listen", listen),
         "ring.join": ("--join", ",".join(join) or None),
-        "http.service_worker": ("--service-worker", service_worker),
         "ring.virtual_nodes": ("--virtual", virtual),
     }
     flags = {key: (source, text) for key, (source, text) in given.items() if text is not None}

@@ -17,7 +17,7 @@ from herodotus.core.replay import Flag, ReplayContext
 
 BROWSER_S = 60
 DATE = "20260102030405"
-_SCRIPTS = {replay.GUARD_PATH: replay.GUARD_SCRIPT, replay.WORKER_PATH: replay.WORKER_SCRIPT}
+_SCRIPTS = {replay.GUARD_PATH: replay.GUARD_SCRIPT}
 _MEMENTO = re.compile(r"/web/(\d{14})([a-z]{2}_)?/(.+)", re.DOTALL)
 
 
@@ -27,7 +27,6 @@ class World:
     """By URL: type and body."""
     origin: str = ""
     is_framed: bool = False
-    has_own_origin: bool = False
     asked: list[tuple[str, str]] = field(default_factory=list)
     """Method and path of what reached the portal."""
     held_until: str = ""
@@ -52,21 +51,13 @@ def _portal(world: World) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - sever
                 world.news.notify_all()
             path = self.path.removeprefix("/web/")
             if path in _SCRIPTS:
-                self._send(200, replay.script_headers(path, "/web/"), _SCRIPTS[path].encode())
+                self._send(200, replay.script_headers(), _SCRIPTS[path].encode())
             elif (memento := _MEMENTO.fullmatch(self.path)) is not None:
                 self._replay(Flag(memento[2] or ""), memento[3])
-            elif (target := self._stray()) is not None:
-                self._send(302, {"Location": target}, b"")
             else:
                 self._send(200, {"Content-Type": "text/plain"}, b"the portal's secret")
 
         do_POST = do_GET  # noqa: N815  # the name is http.server's
-
-        def _stray(self) -> str | None:
-            destination = self.headers["Sec-Fetch-Dest"] or ""
-            return replay.stray_target(
-                self.path, self.headers["Referer"], world.origin, destination=destination
-            )
 
         def _context(self, flag: Flag, url: str = "http://a.example/", banner: bytes = b"") -> ReplayContext:
             return ReplayContext(
@@ -75,7 +66,6 @@ def _portal(world: World) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - sever
                 flag=flag,
                 portal_origin=world.origin,
                 banner=banner,
-                has_own_origin=world.has_own_origin,
             )
 
         def _replay(self, flag: Flag, url: str) -> None:
@@ -136,10 +126,8 @@ def _live(world: World) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def replaying(
-    pages: dict[str, tuple[str, bytes]], *, is_framed: bool = False, has_own_origin: bool = False
-) -> Iterator[World]:
-    world = World(pages=pages, is_framed=is_framed, has_own_origin=has_own_origin)
+def replaying(pages: dict[str, tuple[str, bytes]], *, is_framed: bool = False) -> Iterator[World]:
+    world = World(pages=pages, is_framed=is_framed)
     with (
         ThreadingHTTPServer(("127.0.0.1", 0), _portal(world)) as portal,
         ThreadingHTTPServer(("127.0.0.1", 0), _live(world)) as live,

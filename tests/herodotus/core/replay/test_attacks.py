@@ -176,28 +176,3 @@ def test_framesets_and_links_to_other_frames_work_in_the_sandbox(tmp_path: Path)
         drawn(world, world.memento("http://a.example/"), tmp_path)
     assert ("GET", f"/web/{DATE}if_/http://a.example/two") in world.asked
     assert world.leaked == []
-
-
-def test_with_an_origin_of_its_own_a_page_has_strays_redirected_and_a_worker_for_the_rest(
-    tmp_path: Path,
-) -> None:
-    page = rb"""<!doctype html><html><head></head><body><p id=out>nothing</p><img src=/hold><script>
-      function stray(name) {
-        document.body.insertAdjacentHTML("beforeend", "<p style='background:url(" + name + ")'>.</p>");
-      }
-      stray("/early.svg");
-      navigator.serviceWorker.oncontrollerchange = function () {
-        document.getElementById("out").textContent = "controlled=yes";
-        stray("http://live.example/live.svg"); stray("/late.svg");
-      };
-    </script></body></html>"""
-    with replaying({"http://a.example/x/y": ("text/html", page)}, has_own_origin=True) as world:
-        world.held_until = "/late.svg"
-        seen = result(drawn(world, world.memento("http://a.example/x/y"), tmp_path))
-    assert seen == {"controlled": "yes"}
-    asked = [path for _, path in world.asked]
-    assert "/early.svg" in asked  # by then no worker was there: redirected by its Referer
-    assert "/late.svg" not in asked
-    for name in ("early", "late"):
-        assert f"/web/{DATE}im_/http://a.example/{name}.svg" in asked
-    assert world.leaked == []
