@@ -447,6 +447,7 @@ class RingNode(RingReader):
             case WaitForSlot():
                 logger.error("all slots of this address are taken, trying again in minutes")
             case RetestReachability():
+                self.endpoint.link.moved()
                 self._reach.test_again()
 
     def _end_lookups(self) -> None:

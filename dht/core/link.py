@@ -227,6 +227,13 @@ class SessionKeeper:
         self._transmit(dial, now)
         return dial
 
+    def moved(self) -> None:
+        """Our own address is another: whoever knows a session of ours at the old one drops what comes from here. What
+        is sent next waits for a handshake from where we are.
+        """
+        for session in self.sessions:
+            session.is_doubtful = True
+
     def _transmit(self, dial: Dial, now: float) -> None:
         if dial.session is not None:  # sealed again each time: a counter is accepted once
             self.outgoing.append((dial.session.seal(dial.finish, FINISH), dial.address))

@@ -67,7 +67,9 @@ class Session:
     record: bytes
     is_initiator: bool
     now: InitVar[float]
-    is_doubtful: bool = False  # the peer said that it has lost the keys; a dial is under way
+    is_doubtful: bool = (
+        False  # the peer has lost the keys, or knows us at another address: a dial comes first
+    )
     sent: int = 0
     tag: object = None  # what the layer above keeps beside it
     window: ReplayWindow = field(default_factory=ReplayWindow)

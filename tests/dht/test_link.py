@@ -258,6 +258,33 @@ def test_a_frame_from_another_address_is_counted_and_the_peer_dials_from_there()
     assert world.payloads(C) == [b"answer"]
 
 
+def test_who_knows_that_it_moved_loses_nothing_that_it_says() -> None:
+    world = pair(LinkWorld())
+    talk(world, b"first")
+    anna = world.links[C] = world.links.pop(A)
+    world.received[C], world.events[C] = [], []
+    anna.moved()
+    anna.send(b"I am here now", B, None, world.now)
+    world.settle(1.0)
+    assert world.payloads(B) == [b"first", b"I am here now"]
+    assert world.links[B].dropped == {}
+    talk(world, b"so I see", B, C)
+    assert world.payloads(C) == [b"so I see"]
+
+
+def test_where_nobody_answers_after_a_move_the_session_is_used_as_before() -> None:
+    world = pair(LinkWorld())
+    talk(world, b"first")
+    world.links[A].moved()
+    away = world.links.pop(B)
+    world.links[A].send(b"lost", B, None, world.now)
+    world.settle(60.0)
+    world.links[B] = away
+    talk(world, b"second")
+    assert world.payloads(B) == [b"first", b"second"]
+    assert len(world.opened(B)) == 1
+
+
 def test_a_restarted_peer_hints_and_is_dialled_again() -> None:
     world = pair(LinkWorld())
     talk(world, b"first")

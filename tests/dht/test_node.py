@@ -461,3 +461,14 @@ async def test_a_node_that_started_over_and_finds_nobody_goes_on_trying() -> Non
         bert.clock_step_s[0] = 3_600.0  # a laptop wakes up, and its network is not there yet
         await until(lambda: bert.node.statistics().restarts == 1)
         await until(lambda: bert.node.statistics().is_joined)
+
+
+async def test_after_a_new_address_what_is_said_waits_for_a_handshake_from_there() -> None:
+    async with opened("bert") as bert, opened("anna", Ways(is_address_guessed=True)) as anna:
+        await bert.node.join([])
+        await anna.node.join([bert.address])
+        await until_ideal([anna, bert])
+        before = list(anna.node.endpoint.link.sessions)
+        assert before
+        anna.node.moved_to(bytes((127, 0, 0, 2)))
+        assert all(session.is_doubtful for session in before)
