@@ -249,7 +249,7 @@ class SeatChecks:
         record = doubt.signed.record
         if is_believed:
             if doubt.is_in:
-                self.memory.note(record)
+                self._remember(record, now)
             else:
                 self.memory.learn(record.peer, _seat(doubt))
                 self._hear(doubt.signed, now, doubt.is_rumour)
@@ -260,6 +260,18 @@ class SeatChecks:
             self._refused.popitem(last=False)
         if doubt.is_in:
             self._drop(record.peer)
+
+    def _remember(self, record: PeerRecord, now: float) -> None:
+        """The table may have a later one by now: a member takes its first seat seconds after we have met it."""
+        self.memory.note(record)
+        held = self._table.records.get(record.peer)
+        if held is None or held.record.seat == record.seat:
+            return
+        if self.memory.claim(held.record, record, self._host.rules.places) is Claim.SOUND:
+            self.memory.note(held.record)
+            return
+        self._doubts[record.peer] = _Doubt(held, is_rumour=False, is_in=True, since_s=now)
+        self._ask_soon(now, GATHER_S)
 
 
 def _seat(doubt: _Doubt) -> Birth:

@@ -30,6 +30,7 @@ RULES = RingRules(network=NETWORK, places=PlaceRules(), proves_newcomers=False)
 TODAY = RULES.places.day_of(NOW)
 BESIDE = bytes((198, 51, 100, 7))
 SUBJECT = 99
+SUBJECT_KEY = peer_number(SUBJECT).peer
 
 
 def record_of(number: int, **changes: object) -> PeerRecord:
@@ -168,6 +169,24 @@ def test_a_stranger_of_age_without_a_seat_is_asked_about_too() -> None:
     tell(one, young, now=NOW + 3)
     assert asked(one, NOW + 3) == []
     assert young.peer in one.table.records
+
+
+@pytest.mark.parametrize("day", [TODAY, TODAY - 1])
+def test_a_seat_that_is_taken_while_others_are_asked_is_remembered(day: int) -> None:
+    """It may be its first one. One of another day is asked about, too, and then remembered."""
+    one, without = member(OTHERS), record_of(SUBJECT)
+    tell(one, without)
+    questions = asked(one)
+    taken = replace(seated(SUBJECT, day=day), incarnation=2)
+    tell(one, taken, now=NOW + 1)
+    assert one.table.records[SUBJECT_KEY].record.seat == taken.seat
+    answer(one, questions, lambda _number: 0)
+    again = asked(one, NOW + 3)
+    assert bool(again) is (day != TODAY)
+    answer(one, again, lambda _number: 0, NOW + 4)
+    moved = replace(taken, lines=(Line(host=BESIDE, udp=1, tcp=1),), incarnation=3)
+    tell(one, moved, now=NOW + 60)
+    assert one.table.records[SUBJECT_KEY].record == moved, "from wherever it comes then"
 
 
 def test_nobody_speaks_for_its_own_seat(monkeypatch: pytest.MonkeyPatch) -> None:
