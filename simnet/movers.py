@@ -180,6 +180,17 @@ class Movers:
             seen[positions] = seen.get(positions, 0) + 1
         return max(seen.values()) / len(self.known)
 
+    def absent(self) -> set[tuple[PeerKey, PeerKey]]:
+        """Who lacks a position of whom."""
+        right = {peer: [node.contact for node in one.machine.nodes] for peer, one in self.known.items()}
+        return {
+            (peer, other)
+            for peer, one in self.known.items()
+            for listed in [set(one.machine.table.contacts)]
+            for other, contacts in right.items()
+            if not listed.issuperset(contacts)
+        }
+
     def misplaced(self) -> int:
         """Members that a table has at a position where they are not."""
         right = {node.contact for one in self.known.values() for node in one.machine.nodes}
