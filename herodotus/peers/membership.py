@@ -60,8 +60,9 @@ from herodotus.peers.seat_book import SeatBook
 logger = logging.getLogger(__name__)
 
 _UNIQUE_LOCAL = ip_network("fc00::/7")
-SILENT_S, SILENT_ROUNDS = 60, 3
-"""A peer in a ring is asked, or answered, in each of its rounds of asking neighbours; one answer may be lost."""
+SILENT_S, SILENT_ROUNDS = 45, 3
+"""A peer in a ring is asked, or answered, in each of its rounds of asking neighbours; one answer may be lost. Its
+operator is to read within a minute that the line is cut."""
 HEADERS_V4, HEADERS_V6 = 28, 48
 """Of IP and UDP, by the family of the first address; most datagrams of a peer are of it."""
 DOORS_MAX = 3
