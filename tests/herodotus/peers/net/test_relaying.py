@@ -17,6 +17,7 @@ from dht import Contact
 from dht.core.handshake import raw_public_key
 from dht.core.ids import NetworkId, PeerKey
 from dht.core.places import Standing
+from dht.core.reader import Member
 from dht.core.records import Address, Line, SignedRecord
 from dht.core.rules import RingRules
 from dht.short_calls import ShortCalls
@@ -235,6 +236,17 @@ async def test_a_peer_of_another_family_is_called_through_its_relay_and_by_its_o
             assert sum(kept_at(peers, "relay").counts.values()) == 1
             assert four.call_port.streams.ways.is_relayed(six.key), "copies are handed on"
             assert not like_six.call_port.streams.ways.is_relayed(six.key)
+
+
+async def test_a_member_of_two_families_is_knocked_at_wherever_it_can_be_called() -> None:
+    async with town_of("caller", "dual") as (town, peers):
+        dual, caller = peers["dual"].key, peers["caller"]
+        ours = Line(host=LOOPBACK, udp=town.ports[dual], tcp=town.ports[dual])
+        theirs = Line(host=bytes((0x20, 1, 0x0D, 0xB8, *bytes(12))), udp=9, tcp=9)
+        member = Member(
+            peer=dual, address=theirs.address, virtual_nodes=1, clock="well", lines=(theirs, ours)
+        )
+        await caller.call_port.knock(member)
 
 
 async def test_two_closed_peers_open_at_once() -> None:
