@@ -247,31 +247,31 @@ class SeatChecks:
 
     def _settle(self, doubt: _Doubt, is_believed: bool, now: float) -> None:
         record = doubt.signed.record
-        if is_believed:
-            if doubt.is_in:
-                self._remember(record, now)
-            else:
-                self.memory.learn(record.peer, _seat(doubt))
-                self._hear(doubt.signed, now, doubt.is_rumour)
-            return
-        self._host.counts["seats unproven"] += 1
-        self._refused[record.peer, _seat(doubt)] = now + REFUSED_S
-        if len(self._refused) > REFUSED_MAX:
-            self._refused.popitem(last=False)
+        if not is_believed:
+            self._host.counts["seats unproven"] += 1
+            self._refused[record.peer, _seat(doubt)] = now + REFUSED_S
+            if len(self._refused) > REFUSED_MAX:
+                self._refused.popitem(last=False)
+        elif doubt.is_in:
+            self.memory.note(record)
+        else:
+            self.memory.learn(record.peer, _seat(doubt))
+            self._hear(doubt.signed, now, doubt.is_rumour)
         if doubt.is_in:
-            self._drop(record.peer)
+            self._settle_held(record, is_believed, now)
 
-    def _remember(self, record: PeerRecord, now: float) -> None:
-        """The table may have a later one by now: a member takes its first seat seconds after we have met it."""
-        self.memory.note(record)
+    def _settle_held(self, record: PeerRecord, is_believed: bool, now: float) -> None:
+        """The table may have a later one by now: a member takes its first seat seconds after we have met it. Of that
+        nobody was asked."""
         held = self._table.records.get(record.peer)
         if held is None or held.record.seat == record.seat:
-            return
-        if self.memory.claim(held.record, record, self._host.rules.places) is Claim.SOUND:
+            if not is_believed:
+                self._drop(record.peer)
+        elif is_believed and self.memory.claim(held.record, record, self._host.rules.places) is Claim.SOUND:
             self.memory.note(held.record)
-            return
-        self._doubts[record.peer] = _Doubt(held, is_rumour=False, is_in=True, since_s=now)
-        self._ask_soon(now, GATHER_S)
+        else:
+            self._doubts[record.peer] = _Doubt(held, is_rumour=False, is_in=True, since_s=now)
+            self._ask_soon(now, GATHER_S)
 
 
 def _seat(doubt: _Doubt) -> Birth:

@@ -171,18 +171,19 @@ def test_a_stranger_of_age_without_a_seat_is_asked_about_too() -> None:
     assert young.peer in one.table.records
 
 
-@pytest.mark.parametrize("day", [TODAY, TODAY - 1])
-def test_a_seat_that_is_taken_while_others_are_asked_is_remembered(day: int) -> None:
-    """It may be its first one. One of another day is asked about, too, and then remembered."""
+@pytest.mark.parametrize(("day", "word"), [(TODAY, 0), (TODAY - 1, 0), (TODAY, 2)])
+def test_a_seat_that_is_taken_while_others_are_asked_is_remembered(day: int, word: int) -> None:
+    """It may be its first one. One of another day is asked about, too, and one that others remember already."""
     one, without = member(OTHERS), record_of(SUBJECT)
     tell(one, without)
     questions = asked(one)
     taken = replace(seated(SUBJECT, day=day), incarnation=2)
     tell(one, taken, now=NOW + 1)
     assert one.table.records[SUBJECT_KEY].record.seat == taken.seat
-    answer(one, questions, lambda _number: 0)
+    answer(one, questions, lambda _number: word)
+    assert SUBJECT_KEY in one.table.records
     again = asked(one, NOW + 3)
-    assert bool(again) is (day != TODAY)
+    assert bool(again) is (day != TODAY or word != 0)
     answer(one, again, lambda _number: 0, NOW + 4)
     moved = replace(taken, lines=(Line(host=BESIDE, udp=1, tcp=1),), incarnation=3)
     tell(one, moved, now=NOW + 60)
