@@ -167,14 +167,15 @@ async def histories(victim: Victim) -> str:
     paths = (
         *(f"/web/timemap/{form}/{MANY}" for form in ("link", "json", "cdxj")),
         f"/web/*/{MANY}",
-        f"/cdx?url={MANY}&limit=100000",
-        f"/cdx?url={MANY}&limit=100000&output=json",
-        "/cdx?url=many.example&matchType=domain&limit=100000&output=json",
-        "/cdx?url=example&matchType=domain&limit=-100000",
-        "/search?q=many.example&limit=100000",
-        f"/api/v1/captures?url={MANY}&limit=100000",
+        f"/cdx?url={MANY}&limit=10000",
+        f"/cdx?url={MANY}&limit=10000&output=json",
+        "/cdx?url=many.example&matchType=domain&limit=10000&output=json",
+        "/cdx?url=example&matchType=domain&limit=-10000",
+        "/search?q=many.example&limit=10000",
+        f"/api/v1/captures?url={MANY}&limit=1000",
         f"/web/*/{MANY}*",
-        "/api/v1/containers/1/records?limit=100000",
+        "/api/v1/containers/1/records?limit=1000",
+        f"/cdx?url={MANY}&limit=10000&collapse=digest&showDupeCount=true",
     )
     return await asked(victim, gets(*paths), 32)
 
