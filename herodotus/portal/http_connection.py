@@ -24,6 +24,9 @@ _FULL = (
 )
 
 
+SLOW_AFTER_S, SLOW_BYTES_PER_S = 5.0, 256_000
+"""Who takes a large answer for so long at less than this gives way where all places are taken. A page of 2 MB has
+come by then; a video plays on as long as there is room."""
 _DOOR_BYTES_MAX = 16 * 1024
 """Of a request whose secret is looked for: aiohttp takes no larger head."""
 _SECRET = re.compile(rb"(?i)\r\nauthorization:[ \t]*bearer[ \t]+([^\s]{1,200})[ \t]*\r\n")
@@ -75,6 +78,8 @@ class HttpConnection(asyncio.Protocol):
         self._is_paused = False
         self._since = now()
         self._is_under_way = False
+        self._taken_from: tuple[float, int] | None = None
+        """When a large answer began to go out, and the bytes that had gone out before."""
         self.question: CachedRequest | None = None
         """What aiohttp was asked, if it was one whole plain question."""
 
@@ -84,9 +89,14 @@ class HttpConnection(asyncio.Protocol):
         self._is_under_way = True
         self._since = self._now()
 
+    def sending(self) -> None:
+        """A large answer, as quickly as it is read."""
+        self._taken_from = self._now(), self.carried()[1]
+
     def made(self) -> None:
         """There is an answer: from now on he is waited for, and not we."""
         self._is_under_way = False
+        self._taken_from = None
         self._since = self._now()
 
     def ended(self) -> None:
@@ -103,9 +113,17 @@ class HttpConnection(asyncio.Protocol):
     def gives_way(self, idle_s: float) -> tuple[bool, float] | None:
         """How soon, the least first, where another needs its place; None: not at all. A connection for which nothing
         is under way goes first, then one that has taken long over an answer."""
-        if self._is_under_way and self._now() - self._since <= idle_s:
+        if self._is_under_way and self._now() - self._since <= idle_s and not self._is_read_slowly():
             return None
         return self._is_under_way, self._since
+
+    def _is_read_slowly(self) -> bool:
+        """Never known where the system does not count."""
+        if self._taken_from is None:
+            return False
+        began_s, before = self._taken_from
+        elapsed_s, sent = self._now() - began_s, self.carried()[1]
+        return elapsed_s > SLOW_AFTER_S and 0 < sent < before + SLOW_BYTES_PER_S * elapsed_s
 
     def leave(self) -> None:
         if self._transport is None:

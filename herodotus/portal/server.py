@@ -188,6 +188,8 @@ class Portal:
     async def _response(self, request: web.Request, visitor: HttpConnection | None) -> web.StreamResponse:
         answer = await self._answer(request, visitor)
         if answer.passing is not None:
+            if visitor is not None:
+                visitor.sending()
             return await self._passed(request, answer, answer.passing)
         size = len(answer.body)
         if size <= _LARGE_BYTES or request.method == "HEAD":
@@ -195,6 +197,8 @@ class Portal:
         if self._outgoing_bytes and self._outgoing_bytes + size > _OUTGOING_BYTES_MAX:
             return web.Response(status=503, headers={"Retry-After": "10"})
         self._outgoing_bytes += size
+        if visitor is not None:
+            visitor.sending()
         try:
             return await self._sent(request, answer, self._settings.idle_s + size / SLOWEST_BYTES_PER_S)
         finally:

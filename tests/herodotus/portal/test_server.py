@@ -17,10 +17,10 @@ from herodotus.core.errors import PortTaken
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.core.status import PeerStatus
-from herodotus.portal import Portal, server
+from herodotus.portal import Portal, http_connection, server
 from herodotus.portal.answer import Answer
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.http_connection import HttpConnection
+from herodotus.portal.http_connection import Entry, HttpConnection
 from herodotus.portal.request import Request
 from tests.herodotus.portal.library import no_cache
 from tests.herodotus.portal.statuses import STATUS
@@ -284,6 +284,84 @@ async def test_who_takes_long_over_an_answer_gives_way_where_all_do() -> None:
             assert (await exchange(made, request())).status == 503
             while (await exchange(made, request())).status == 503:  # until the first has had its second
                 await anyio.lowlevel.checkpoint()
+
+
+class Abundant(Handlers):
+    """Its answers are large, except for those of whether it is well."""
+
+    async def answer(self, request: Request) -> Answer:
+        if request.path != "/healthz":
+            return Answer(content_type="image/png", body=bytes(8_000_000))
+        return await super().answer(request)
+
+
+async def test_who_takes_a_large_answer_slowly_gives_way_where_all_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_connection, "SLOW_AFTER_S", 0.2)
+    monkeypatch.setattr(http_connection, "SLOW_BYTES_PER_S", 1e12)
+    made = Portal(HttpSettings(listen=LOOPBACK, connections_max=8, idle_s=3600), Abundant(status), no_cache())
+    with anyio.fail_after(60):
+        async with made.serving(stop_s=0.5), AsyncExitStack() as held:
+            for _ in range(8):
+                await is_at_work(made, await held.enter_async_context(await connect(made)))
+            while (await exchange(made, request("/healthz"))).status == 503:
+                await anyio.lowlevel.checkpoint()
+
+
+@dataclass
+class Taking:
+    """What a connection is asked, without a line: a clock, and the bytes that went out."""
+
+    now: float = 100.0
+    sent: int = 500
+
+    def connection(self, monkeypatch: pytest.MonkeyPatch) -> HttpConnection:
+        monkeypatch.setattr(HttpConnection, "carried", lambda _: (0, self.sent))
+        made = HttpConnection(
+            asyncio.Protocol(),
+            no_cache(),
+            now=lambda: self.now,
+            enters=lambda _: Entry.ROOM,
+            left=lambda _: None,
+            is_secret=lambda _: False,
+        )
+        made.begun()
+        return made
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sent", "gives_way"),
+    [
+        (4.9, 0, False),
+        (5.1, 1_000_000, True),
+        (5.1, 1_400_000, False),
+        (20.0, 5_000_000, True),
+        (20.0, 5_200_000, False),
+        (30.1, 90_000_000, True),
+    ],
+)
+async def test_only_a_slow_reader_of_a_large_answer_gives_way_before_it_has_been_silent_for_long(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, sent: int, gives_way: bool
+) -> None:
+    taking = Taking()
+    visitor = taking.connection(monkeypatch)
+    visitor.sending()
+    taking.now += seconds
+    taking.sent += sent
+    assert (visitor.gives_way(30.0) is not None) is gives_way
+
+
+async def test_who_is_worked_for_does_not_give_way_nor_where_nobody_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taking = Taking(sent=0)
+    visitor = taking.connection(monkeypatch)
+    taking.now += 20
+    assert visitor.gives_way(30.0) is None, "the answer is still being made"
+    visitor.sending()
+    taking.now += 9
+    assert visitor.gives_way(30.0) is None, "no system told how much went out"
 
 
 async def from_another(portal: Portal, address: str) -> anyio.abc.SocketStream:
