@@ -289,7 +289,9 @@ def _inflated(body: bytes, bytes_max: int, *, window_bits: int) -> Decoded:
                 break
     except zlib.error:
         return Decoded(b"".join(pieces), False)
-    return Decoded(b"".join(pieces), decompressor.eof or room <= 0)
+    # Behind a gzip member any bytes may stand; a deflate stream has no mark, and much else begins like a short one.
+    is_all = decompressor.eof and not (window_bits != 31 and decompressor.unused_data)
+    return Decoded(b"".join(pieces), is_all or room <= 0)
 
 
 def _brotli(body: bytes, bytes_max: int) -> Decoded:
@@ -307,15 +309,24 @@ def _brotli(body: bytes, bytes_max: int) -> Decoded:
     return Decoded(b"".join(pieces), decompressor.is_finished() or room <= 0)
 
 
+_ZSTD_END = b"\xa7" * 64
+"""Its frame does not hold it as it stands: a block that is cut could take that for its own bytes."""
+_ZSTD_END_FRAME = zstandard.ZstdCompressor().compress(_ZSTD_END)
+
+
 def _zstd(body: bytes, bytes_max: int) -> Decoded:
+    """The decoder does not say that a body is cut: only behind a whole one is a frame of ours read."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
     pieces: list[bytes] = []
-    room = bytes_max
+    room = bytes_max + len(_ZSTD_END)
     try:
-        with decompressor.stream_reader(body) as reader:
+        with decompressor.stream_reader(body + _ZSTD_END_FRAME, read_across_frames=True) as reader:
             while room > 0 and (piece := reader.read(min(room, 2**18))):
                 pieces.append(piece)
                 room -= len(piece)
     except zstandard.ZstdError:
-        return Decoded(b"".join(pieces), False)
-    return Decoded(b"".join(pieces), True)
+        return Decoded(b"".join(pieces)[:bytes_max], False)
+    content = b"".join(pieces)
+    pieces.clear()  # or there would be three of a large body
+    is_whole = content.endswith(_ZSTD_END)
+    return Decoded(content.removesuffix(_ZSTD_END)[:bytes_max], is_whole or room <= 0)

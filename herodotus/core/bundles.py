@@ -13,10 +13,11 @@ deleted for good.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crawler.core.capture import Capture
 from herodotus.core.captures import CaptureId, Deposit, Original, RecordType, id_of_record, split_payload
+from herodotus.core.chunked import told_aside
 from herodotus.core.doors import DOOR
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.signatures import HELPER, SIGNATURE, WINDOW
@@ -153,6 +154,14 @@ def format_around(
         raise MalformedRecordError("its fields would make another capture of it")
     assert length == len(deposit.capture.head) + body_bytes
     return before + deposit.capture.head, _END, _companions_of(deposit, record_id, date, url)
+
+
+def for_other_tools(deposit: Deposit) -> Deposit:
+    """As it leaves the archive: its head claims no chunks, which other tools would look for in the body."""
+    head = told_aside(deposit.capture.head)
+    if head == deposit.capture.head:
+        return deposit
+    return replace(deposit, capture=replace(deposit.capture, head=head))
 
 
 def _companions_of(deposit: Deposit, primary_id: str, date: str, url: str) -> list[bytes]:

@@ -58,7 +58,10 @@ def _quoted(url: str) -> str:
 
 
 def _head(headers: Message) -> bytes:
-    """The archived head, as far as the portal shows it. The body has no transfer coding any more."""
+    """The archived head, as far as the portal shows it and the body still answers to it."""
+    gone = {"status", "transfer-encoding", "content-length"}
+    if "Content-Encoding" not in headers:
+        gone.add("content-encoding")
     status = headers.get(f"{_ORIGINAL}Status") or "200"
     status = status if _STATUS.fullmatch(status) else "200"
     phrase = http.client.responses.get(int(status), "")
@@ -66,7 +69,7 @@ def _head(headers: Message) -> bytes:
     lines += [
         f"{name[len(_ORIGINAL) :]}: {value}"
         for name, value in headers.items()
-        if name.startswith(_ORIGINAL) and name != f"{_ORIGINAL}Status"
+        if name.startswith(_ORIGINAL) and name[len(_ORIGINAL) :].lower() not in gone
     ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
 

@@ -4,9 +4,10 @@ Rewriting is `herodotus.core.replay`; here it is fed with what the archive holds
 
 What did the server mean to show? The stored body without what only the way to us asked for.
 
-Imported records may hold bodies as they were sent: in chunks, compressed. Both are undone within bounds; a body
-that cannot be decoded stays as it is stored, and is shown without its coding: a browser that could
-undo it would find a page in it that nobody looked at.
+Bodies are stored as they were sent, often compressed, and never in chunks (`core/chunked.py`): what a head says of
+chunks is only told. A coding is undone within bounds; a body that cannot be decoded stays as it is stored, and is
+shown without its coding: a browser that could undo it would find a page in it that nobody looked at. Who asks for the
+body as it came (`id_`) gets such a body with its coding: it runs nothing there.
 """
 
 import dataclasses
@@ -17,7 +18,6 @@ from pathlib import Path
 
 from crawler.core.capture import REDIRECTS, decoded
 from herodotus.core.captures import HTTP_HEAD_BYTES_MAX, LargeBody
-from herodotus.core.chunked import dechunked
 from herodotus.core.doors import door_shown
 from herodotus.core.replay import (
     CLIENT_PATH,
@@ -59,9 +59,8 @@ Fields = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """`fields` without those that `body` no longer answers to."""
-
     fields: Fields
+    """As they came: `body` need not answer to them any more."""
     body: bytes
     encoding: str = ""
     """The content coding that is left on the body: it was to be kept, or cannot be undone."""
@@ -98,30 +97,26 @@ def payload_of(
     keep_encodings: frozenset[str] = frozenset(),
     bytes_max: int = DECODED_BYTES_MAX,
     fields: Fields | None = None,
+    is_exact: bool = False,
 ) -> Payload:
     """A single content coding of `keep_encodings` is left on: its client takes it as it is. Decoded at most up to
-    `bytes_max`, the rest is cut off. `fields`: those of its head, where they are known."""
+    `bytes_max`, the rest is cut off. `fields`: those of its head, where they are known. `is_exact`: a part of a damaged
+    body is not enough."""
     fields = head_fields(capture) if fields is None else fields
     body = capture.body
-    if any(name.lower() == "transfer-encoding" and "chunked" in value.lower() for name, value in fields):
-        # A body that is not in chunks after all (many archives undo them and keep the header) stays as it is.
-        inside, is_all = dechunked(body)
-        body = inside if inside or is_all else body
     encoding = _coding(fields)
     if encoding and encoding not in keep_encodings:
         result = decoded(body, encoding, bytes_max)
         is_too_large = bytes_max == DECODED_BYTES_MAX == len(result.content)
-        if (result.content or not body) and not is_too_large:
+        is_enough = result.is_whole if is_exact else bool(result.content or not body)
+        if is_enough and not is_too_large:
             body, encoding = result.content, ""
-    gone = {"transfer-encoding", "content-length"}
-    if not encoding or encoding in keep_encodings:
-        gone.add("content-encoding")
-    return Payload(fields=[one for one in fields if one[0].lower() not in gone], body=body, encoding=encoding)
+    return Payload(fields=fields, body=body, encoding=encoding)
 
 
 def _coding(fields: Fields) -> str:
     codings = (value for name, value in fields if name.lower() == "content-encoding")
-    return ",".join(one for one in _listed(codings) if one != "identity")
+    return ", ".join(one for one in _listed(codings) if one != "identity")
 
 
 def _listed(values: Iterable[str]) -> Iterator[str]:
@@ -260,13 +255,12 @@ def _shown(replay: Replay) -> _Shown:
     if not is_looked_into or replay.capture.body_bytes > REWRITTEN_BYTES_MAX:
         passing = _passing(replay.capture, fields, keep)
         if passing is not None:
-            gone = {"transfer-encoding", "content-length", "content-encoding"}
             if is_looked_into:
                 start = passing.body.stretch(0, _SNIFFED_BYTES)
                 media = _typed(media, replay.flag, start)
                 media = shown_type(shown_flag(replay.flag, media, start), media)
             return _Shown(
-                fields=[one for one in fields if one[0].lower() not in gone],
+                fields=fields,
                 media=media,
                 body=b"",
                 passing=passing,
@@ -274,10 +268,11 @@ def _shown(replay: Replay) -> _Shown:
                 is_rewritten=not is_looked_into,
             )
     if not is_looked_into:
-        payload = payload_of(replay.capture, keep_encodings=keep, fields=fields)
-        if payload.encoding not in (*keep, ""):
-            media = NO_TYPE
-        kept = payload.encoding if payload.encoding in keep else ""
+        is_raw = replay.flag.is_raw
+        payload = payload_of(replay.capture, keep_encodings=keep, fields=fields, is_exact=is_raw)
+        kept = payload.encoding
+        if kept not in (*keep, "") and not is_raw:
+            media, kept = NO_TYPE, ""
         return _Shown(fields=payload.fields, media=media, body=payload.body, encoding=kept)
     payload = payload_of(replay.capture, bytes_max=REWRITTEN_BYTES_MAX + 1, fields=fields)
     if payload.encoding:
@@ -301,10 +296,7 @@ def _shown(replay: Replay) -> _Shown:
 def _passing(capture: StoredCapture, fields: Fields, keep: frozenset[str]) -> Passing | None:
     """What is large, and goes out as it is stored."""
     payload = capture.payload
-    is_chunked = any(
-        name.lower() == "transfer-encoding" and "chunked" in value.lower() for name, value in fields
-    )
-    if not isinstance(payload, LargeBody) or is_chunked or _coding(fields) not in ("", *keep):
+    if not isinstance(payload, LargeBody) or _coding(fields) not in ("", *keep):
         return None
     return Passing(body=payload, name=capture.id.digest.hex()[:24], size=len(payload))
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import islice, pairwise
 
+from herodotus.core.bundles import for_other_tools
 from herodotus.core.captures import CaptureId
 from herodotus.core.errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.index_rows import (
@@ -152,7 +153,7 @@ def _age(id_: CaptureId) -> tuple[int, bytes]:
 
 def as_warc(capture: StoredCapture) -> bytes:
     """Whole in itself, also where the archive has the body in another record."""
-    return b"".join(compress_bundle(capture.as_deposit(), None))
+    return b"".join(compress_bundle(for_other_tools(capture.as_deposit()), None))
 
 
 def expunge(archive: Archive, intake: Intake, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:

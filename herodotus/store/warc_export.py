@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
-from herodotus.core.bundles import Visit
+from herodotus.core.bundles import Visit, for_other_tools
 from herodotus.core.captures import Original, format_unchanged_visit, position_of
 from herodotus.core.index_rows import KEY_BYTES, FilePlace
 from herodotus.core.layout import FileName
@@ -146,7 +146,7 @@ class _Export:
 
     def write_capture(self, capture: StoredCapture) -> None:
         original = self._originals.get(capture.id.digest)
-        first, *rest = compress_bundle(capture.as_deposit(), original)
+        first, *rest = compress_bundle(for_other_tools(capture.as_deposit()), original)
         place = self._write(first)
         for member in rest:
             self._write(member)

@@ -20,13 +20,14 @@ from herodotus.core.captures import (
     parse_http_head,
     split_payload,
 )
-from herodotus.core.chunked import without_chunks
+from herodotus.core.chunked import told_again, without_chunks
 from herodotus.core.doors import Door, Passage, through
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError, StoreRefusedError
 from herodotus.core.replay import Reference, Shown, resolution
 from herodotus.core.warc import (
     COMPANIONS_BYTES_MAX,
     NOT_MODIFIED_PROFILE,
+    PAYLOAD_SHA256,
     TIME_MAX_S,
     WarcRecord,
     check_block,
@@ -271,7 +272,8 @@ def _check(record: WarcRecord) -> None:
 def _deposit(record: WarcRecord, url: str, group: _Group) -> Deposit:
     """The body without transfer coding, as we keep it; how its tool called it is kept, as revisits say so."""
     head, body = split_payload(record)
-    whole = without_chunks(head, body)
+    is_ours = record.get(PAYLOAD_SHA256) is not None  # so what it says of chunks is only told
+    head, whole = (told_again(head), body) if is_ours else (head, without_chunks(head, body))
     stated = record.get("WARC-Payload-Digest")
     if stated is not None and record.get("WARC-Block-Digest") is None:
         _check_payload(stated, (body, whole, record.block))
@@ -308,7 +310,7 @@ async def _deposit_of_revisit(
             return None
     # wget says so of the body that it left out.
     fields = tuple(pair for pair in record.fields if pair[0].lower() != "warc-truncated")
-    head = shown.head
+    head = shown.head if record.get(PAYLOAD_SHA256) is None else told_again(shown.head)
     if head and not head.endswith((b"\n\r\n", b"\n\n")):
         head = head.rstrip(b"\r\n") + b"\r\n\r\n"  # alone in its record it needed no end
     whole = replace(record, fields=fields)

@@ -215,7 +215,8 @@ def replay_headers(
     addresses = addresses_of(context)
     for name, value in _bounded(fields):
         lower = name.lower()
-        originals.append((ORIGINAL + name, value))
+        # A record that left another archive has such a name already (`core/chunked.py`).
+        originals.append((name if name.startswith(ORIGINAL) else ORIGINAL + name, value))
         if lower == "content-type":
             types.append(value)
         elif lower == "location" and location is None:
