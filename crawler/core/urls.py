@@ -12,6 +12,11 @@ The lists are conservative: a name is there only when dropping it is known not t
 extends them. Parameters are never sorted, letters never folded: servers may tell such URLs apart.
 Canonicalising twice changes nothing. Nothing here resolves a name.
 
+Which spellings of an address mean the same page to people, and which of several is nearest to what was asked? Rules
+are data. They apply one after the other, and the level at which two addresses become equal says how far one was bent
+to find the other. An address with all rules applied is its *stem*: an index of stems finds the candidates. An exact
+address always comes first, so a rule may be generous: it is asked only where nothing else answers.
+
 Is this an address of the public internet, and a port of the web? The rules of the SSRF guard, for every form an
 address can take.
 """
@@ -19,10 +24,11 @@ address can take.
 import hashlib
 import ipaddress
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NewType
+from typing import NamedTuple, NewType
 
 import can_ada
 
@@ -207,6 +213,186 @@ def host_of(url: str) -> str:
         return authority[: authority.index("]") + 1]
     return authority.partition(":")[0]
 
+
+# -- other spellings of an address ------------------------------------------------------------------------
+
+CASE_LEVEL = 7
+"""A server may tell case apart, so at this level a candidate answers only if it is the only one."""
+STEM_KEY_BYTES = 8
+_URL = re.compile(r"(https?)(://)([^/?#]*)([^?#]*)\??([^#]*)", re.DOTALL)
+
+
+# Of most addresses the rules change the scheme, `www.` and the last slash alone; every capture passes here.
+_PLAIN_URL = re.compile(
+    r"https?://(?:www[0-9]{0,2}\.(?=[^./]+\.[^./]))?([a-z0-9][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)*\.[a-z]{2,})"
+    r"((?:/(?!(?:index|default)\.)[a-z0-9_~-][a-z0-9_~.-]*)*)/?"
+)
+
+
+_CALLBACK = re.compile(r"[?&](?:callback|jsonp)=([A-Za-z_$][\w$.]{0,127})(?:&|$)", re.ASCII | re.IGNORECASE)
+
+
+class _Parts(NamedTuple):
+    scheme: str
+    host: str
+    """With the port."""
+    path: str
+    query: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host}{self.path}{'?' if self.query else ''}{self.query}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """`pattern` is replaced by `by` in one part; in a query it is matched against each whole argument, which goes.
+    Without a pattern the part is put in order, or its letters are made small."""
+
+    name: str
+    level: int
+    part: str
+    pattern: re.Pattern[str] | None
+    by: str = ""
+    examples: Sequence[tuple[str, str]] = ()
+    """Asked and held."""
+
+
+def _of(expression: str) -> re.Pattern[str]:
+    return re.compile(expression, re.IGNORECASE | re.DOTALL)
+
+
+RULES = (
+    Rule(name="scheme", level=1, part="scheme", pattern=_of("http$"), by="https",
+         examples=(("https://a.example/", "http://a.example/"),)),
+    Rule(name="scheme", level=1, part="host", pattern=_of(r":(?:80|443)$"),
+         examples=(("https://a.example:80/", "http://a.example/"),)),
+    Rule(name="www", level=2, part="host", pattern=_of(r"^www[0-9]{0,2}\.(?=[^.]+\.[^.])"),
+         examples=(("http://a.example/", "http://www.a.example/"), ("http://www.a.example/", "http://www2.a.example/"))),
+    Rule(name="slash", level=3, part="path", pattern=_of(r"/{2,}"), by="/",
+         examples=(("http://a.example/b//c", "http://a.example/b/c"),)),
+    Rule(name="slash", level=3, part="path", pattern=_of(r"/(?:index|default)\.(?:html?|php|aspx?|jsp)$"), by="/",
+         examples=(("http://a.example/dir", "http://a.example/dir/index.html"),)),
+    Rule(name="slash", level=3, part="path", pattern=_of(r"(?<=.)/$"),
+         examples=(("http://a.example/dir/", "http://a.example/dir"),)),
+    Rule(name="session", level=4, part="path", pattern=_of(r";jsessionid=[^/;]*|/\(S\([^()/]*\)\)(?=/|$)"),
+         examples=(("http://a.example/(S(x1))/b", "http://a.example/b"),)),
+    Rule(name="session", level=4, part="query",
+         pattern=_of(r"(?:sid|phpsessid)=[0-9a-z]{8,}|(?:jsessionid|cfid|cftoken)=.*"),
+         examples=(("http://a.example/b?sid=8fA10c22", "http://a.example/b"),)),
+    Rule(name="order", level=5, part="query", pattern=None,
+         examples=(("http://a.example/?b=2&a=1", "http://a.example/?a=1&b=2"),)),
+    Rule(name="order", level=5, part="query", pattern=_of(r"(?:[^=]*=)?"),
+         examples=(("http://a.example/?a=1&b=", "http://a.example/?a=1"),)),
+    Rule(name="cache", level=6, part="query",
+         pattern=_of(r"(?:_|cb|rand|nocache|ts)=(?:0?\.)?[0-9]{6,}|(?:callback|jsonp)=.*"),
+         examples=(("http://a.example/?_=1778300000000", "http://a.example/?_=1700000000000"),
+                   ("http://a.example/?callback=a", "http://a.example/?callback=b"))),
+    Rule(name="case", level=CASE_LEVEL, part="path", pattern=None,
+         examples=(("http://a.example/PAGE", "http://a.example/page"),)),
+    Rule(name="case", level=CASE_LEVEL, part="query", pattern=None,
+         examples=(("http://a.example/?A=B", "http://a.example/?a=b"),)),
+)  # fmt: skip
+
+
+def stem(url: str) -> str:
+    """With all rules applied; the address itself where it is none of the web."""
+    if (plain := _PLAIN_URL.fullmatch(url)) is not None and "xn--" not in url:
+        return f"https://{plain[1]}{plain[2] or '/'}"
+    parts = _parts(url)
+    return url if parts is None else str(_bent(parts, RULES))
+
+
+def level_of(asked: str, held: str) -> int | None:
+    """At which level they become equal, 0 if their canonical forms are; None if at none."""
+    one, other = _parts(asked), _parts(held)
+    if one is None or other is None:
+        return None
+    for level in range(CASE_LEVEL + 1):
+        rules = [rule for rule in RULES if rule.level == level]
+        one, other = _bent(one, rules), _bent(other, rules)
+        if one == other:
+            return level
+    return None
+
+
+@lru_cache(maxsize=256)
+def words_of(asked: str, held: str) -> str:
+    """What was bent to come from one to the other, as `www, slash`; "" if they are the same address."""
+    level = level_of(asked, held)
+    one, other = _parts(asked), _parts(held)
+    if one is None or other is None or not level:
+        return ""
+    rules = [rule for rule in RULES if rule.level <= level]
+    names = dict.fromkeys(rule.name for rule in rules)
+    needed = [
+        name
+        for name in names
+        if _bent(one, [rule for rule in rules if rule.name != name])
+        != _bent(other, [rule for rule in rules if rule.name != name])
+    ]
+    return ", ".join(needed or [rules[-1].name])
+
+
+def stem_key(text: str) -> bytes:
+    """Of a stem, or of an address, in the index of stems."""
+    data = text.encode("utf-8", "surrogateescape")
+    return hashlib.sha1(data, usedforsecurity=False).digest()[:STEM_KEY_BYTES]
+
+
+def nearest(asked: Iterable[str], held: Iterable[str], *, is_sure: bool = True) -> list[str]:
+    """Of the held addresses those that are least bent from one of the asked. `is_sure`: none where it is not plain
+    which one was meant."""
+    levels: dict[int, dict[str, None]] = {}
+    for candidate in held:
+        found = [level for one in asked if (level := level_of(one, candidate)) is not None]
+        if found:
+            levels.setdefault(min(found), {})[candidate] = None
+    if not levels:
+        return []
+    best = min(levels)
+    return [] if is_sure and best == CASE_LEVEL and len(levels[best]) > 1 else list(levels[best])
+
+
+def callbacks(asked: str, held: str) -> tuple[bytes, bytes] | None:
+    """The names of the functions that the scripts of two addresses call, where both name one."""
+    names = [_CALLBACK.search(url) for url in (asked, held)]
+    if names[0] is None or names[1] is None:
+        return None
+    return names[0][1].encode(), names[1][1].encode()
+
+
+def _parts(url: str) -> _Parts | None:
+    try:
+        match = _URL.fullmatch(canonical(url))
+    except MalformedUrlError:
+        return None
+    return None if match is None else _Parts(match[1], match[3], match[4], match[5])
+
+
+def _bent(parts: _Parts, rules: Iterable[Rule]) -> _Parts:
+    scheme, host, path, query = parts
+    for rule in rules:
+        if rule.part == "query":
+            query = _query(query, rule) if query else ""
+        elif rule.part == "path":
+            path = path.lower() if rule.pattern is None else rule.pattern.sub(rule.by, path)
+        elif rule.part == "host":
+            assert rule.pattern is not None
+            host = rule.pattern.sub(rule.by, host)
+        else:
+            assert rule.pattern is not None
+            scheme = rule.pattern.sub(rule.by, scheme)
+    return _Parts(scheme, host, path or "/", query)
+
+
+def _query(query: str, rule: Rule) -> str:
+    if rule.pattern is not None:
+        arguments = query.split("&")
+        return "&".join([one for one in arguments if rule.pattern.fullmatch(one) is None])
+    return query.lower() if rule.level == CASE_LEVEL else "&".join(sorted(query.split("&"), key=str.lower))
+
+
+# -- ports and addresses of the web -----------------------------------------------------------------------
 
 SYSTEM_PORTS_END = 1024
 """Below it only the web's own two: what listens there is another service of the system (RFC 6335)."""

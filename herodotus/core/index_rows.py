@@ -13,6 +13,7 @@ files.
     h  directory[1]  -> digests of the directories of 16 bits in it; only while nothing changes there
     n  position[:12] day[3]  -> (nothing): a URL on a day that has more than one capture
     u  address  -> (nothing): a URL that has, or once had, a capture; hosts from the right
+    s  stem[:8] position[:8]  -> (nothing): a URL that has, or once had, a capture, and is not its own stem
     l  target[:12] source[:12]  -> first and last capture of the source in which the link to the target stood
     a  property[1] value  -> captures that have it, and bytes of their payloads
     m  name  -> settings of the index itself
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from crawler.core.urls import STEM_KEY_BYTES, stem, stem_key
 from herodotus.core.captures import CaptureId
 
 KEY_BYTES = 12
@@ -34,7 +36,7 @@ PAYLOAD_PREFIX_BYTES = 8
 _WEB_URL = re.compile(r"http(s?)://([^/?#@:,)\[\]]+|\[[0-9a-fA-F:.]+\])((?::\d+)?)(/[^\0]*)", re.DOTALL)
 CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
 DIGEST, SEVERAL = b"h", b"n"
-ADDRESS = b"u"
+ADDRESS, STEM = b"u", b"s"
 GONE = b"g"
 LINK, TALLY = b"l", b"a"
 DAY_S = 86_400
@@ -154,6 +156,18 @@ def address_key(url: str) -> bytes:
         labels = host if _is_number(host) else ",".join(reversed(host.split(".")))
         text = f"{labels}{port}){rest}\0{'s' if secure else ''}"
     return ADDRESS + text.encode("utf-8", "surrogateescape")
+
+
+def stem_row(url: str, position: bytes) -> bytes | None:
+    """By which other spellings of the URL find it; None where its own position is that of its stem."""
+    of_stem = stem_key(stem(url))
+    return None if position.startswith(of_stem) else STEM + of_stem + position[:STEM_KEY_BYTES]
+
+
+def spelled_as(text: str) -> tuple[bytes, bytes]:
+    """Between which keys the addresses of a stem are."""
+    start = STEM + stem_key(text)
+    return start, after(start)
 
 
 def url_of_address(key: bytes) -> str:

@@ -13,6 +13,7 @@ from html import escape
 from http import HTTPStatus
 from typing import TypeVar
 
+from crawler.core.urls import callbacks
 from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.replay import (
     CLIENT_PATH,
@@ -39,8 +40,8 @@ from herodotus.portal.answer import (
     moved,
     problem,
 )
-from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError
-from herodotus.portal.cdx import format_rows, moment_named, parse_question, ranges_around, variants
+from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError, bent
+from herodotus.portal.cdx import format_rows, moment_named, parse_question, ranges_around
 from herodotus.portal.histories import history_json, history_page
 from herodotus.portal.memento import (
     Places,
@@ -86,6 +87,8 @@ _TO_MEMENTO = re.compile(r"/web/\d{14}/")
 _BRIEF = {"Cache-Control": "max-age=60"}
 """What is said about a history is true for a while, and cheap to say again."""
 _NOW = {"Cache-Control": "no-cache"}
+MATCH = "X-Herodotus-Match"
+"""What was bent to find another spelling of the address, as `www, slash`."""
 TOLD_BY_ONE = "told by one other peer only, and not confirmed by any"
 """Of what is not here."""
 
@@ -177,6 +180,10 @@ def _nothing_at_label(request: Request, site: NamedSite, url: str) -> Answer:
     )
 
 
+_NAMED = (Flag.PAGE, Flag.FRAME, Flag.MAIN, Flag.RAW, Flag.RAW_MOVED)
+"""Who asks so shall see the address of what is shown; a part of a page has no address bar."""
+
+
 class ArchivePages:
     def __init__(
         self,
@@ -247,14 +254,14 @@ class ArchivePages:
         if given.endswith("*"):
             return moved(f"/web/*/{header_url(given)}", headers={"Cache-Control": "no-store"})
         urls = spellings(given)
-        url = (await self._shelf.held(urls) or urls)[0]
+        url = (await self._shelf.held(urls) or await self._shelf.spellings(urls) or urls)[0]
         return moved(f"/web/*/{header_url(url)}", HTTPStatus.MOVED_PERMANENTLY, _BRIEF)
 
     @asynccontextmanager
     async def _versions(
         self, url: str, moment: Moment | None = None
     ) -> AsyncIterator[tuple[str, list[Version]]]:
-        """Of the first spelling that has captures."""
+        """Of the first spelling that has captures, else of the nearest other."""
         urls = spellings(url)
         from_s, to_s = (0, TIME_MAX_S) if moment is None else (moment.from_s, moment.to_s)
         for one in urls:
@@ -262,17 +269,26 @@ class ArchivePages:
                 if versions:
                     yield one, versions
                     return
+        for one in (await self._shelf.spellings(urls))[:1]:
+            async with self._shelf.history((one,), from_s, to_s) as versions:
+                yield one, versions
+                return
         yield urls[0], []
 
     async def _history(self, asked: Asked, target: WebTarget) -> Answer:
         async with self._versions(target.url, target.moment) as (url, versions):
             if not versions:
                 return await self._not_archived(asked, url, text=target.url)
+            match = _told_match(target.url, url)
             if wants_json(asked.request):
                 body = await self._quickly(len(versions), partial(history_json, versions))
-                headers = {**PUBLIC, **_BRIEF, "Vary": "Accept"}
+                headers = {**PUBLIC, **_BRIEF, "Vary": "Accept", **match}
                 return Answer(content_type="application/json", body=body, headers=headers)
             period = target.moment.digits if target.moment else ""
+            if match:
+                return moved(
+                    f"/web/{period}*/{header_url(url)}", headers={**_BRIEF, "Vary": "Accept", **match}
+                )
             write = partial(history_page, url, versions, period, note=self._note)
             page = await self._quickly(len(versions), write)
             links = history_links(asked.origin, url, versions)
@@ -308,17 +324,17 @@ class ArchivePages:
             return found
         if wants_json(asked.request):
             return problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
-        held = [one for one in await self._shelf.held(variants(url)) if one != url]
+        meant = await self._shelf.ask(lambda catalogue: catalogue.spellings((url,), is_sure=False))
         folder = url.partition("?")[0].rpartition("/")[0] + "/"
         site = "/".join(url.split("/", 3)[:3]) + "/"
         neighbours: list[str] = []
         for place in dict.fromkeys((folder, site)):
             near = await self._shelf.addresses(ranges_around((place,), "prefix"), NEARBY_MAX)
-            neighbours = [one for one in near if one not in held]
+            neighbours = [one for one in near if one not in meant]
             if neighbours:
                 break
         listing = f"/web/*/{header_url(site)}*"
-        page = not_archived_page(url, held, neighbours, listing, takes_saves=self._takes_saves)
+        page = not_archived_page(url, meant, neighbours, listing, takes_saves=self._takes_saves)
         return html(page, HTTPStatus.NOT_FOUND, FORM_HEADERS if self._takes_saves else None)
 
     async def _timemap(self, asked: Asked, target: WebTarget) -> Answer:
@@ -334,7 +350,8 @@ class ArchivePages:
             else:
                 pieces = (timemap_link if target.form == "link" else timemap_json)(places, moments)
             write = partial(gathered, pieces)
-            answer = data(_TIMEMAP_TYPES[target.form], await self._quickly(len(versions), write), _BRIEF)
+            headers = {**_BRIEF, **_told_match(target.url, url)}
+            answer = data(_TIMEMAP_TYPES[target.form], await self._quickly(len(versions), write), headers)
             return replace(answer, is_of_archive_alone=True)
 
     # -- replay -------------------------------------------------------------------------------------------
@@ -356,6 +373,7 @@ class ArchivePages:
                 "Vary": "Accept-Datetime",
                 "Link": links_of(chosen, asked.origin, is_gate=True),
                 **PUBLIC,
+                **_match(chosen.match),
             },
         )
         return replace(answer, is_of_archive_alone=True)
@@ -368,7 +386,11 @@ class ArchivePages:
         if target.url in urls and asked.request.target.endswith(target.url):
             urls = tuple(dict.fromkeys((target.url, *urls)))
             if moment.is_exact:
-                exact = Exact(time_s=moment.target_s, urls=(target.url, *unescaped(target.url)))
+                exact = Exact(
+                    time_s=moment.target_s,
+                    urls=(target.url, *unescaped(target.url)),
+                    takes_bent=target.flag not in _NAMED,
+                )
         is_bare = not target.flag.is_raw and target.flag is not Flag.PAGE
         if is_bare and self._has_banner and wants_frame(asked.request.headers):
             # The inside of our frame, or a part of a page, opened as a window: there it could lead anywhere.
@@ -376,10 +398,14 @@ class ArchivePages:
         chosen = await self._shelf.choose(urls, moment, exact=exact)
         if chosen is None:
             return await self._missing(asked, target, spellings(target.url)[0])
-        if exact is None or not exact.names(chosen.url, chosen.time_s):
+        if exact is None or not exact.names(chosen.url, chosen.time_s, chosen.match):
             places = Places(origin="", url=chosen.url)
-            links = links_of(chosen, asked.origin, is_gate=True)
-            answer = moved(places.memento(chosen.time_s, str(target.flag)), headers={"Link": links, **PUBLIC})
+            headers = {
+                "Link": links_of(chosen, asked.origin, is_gate=True),
+                **PUBLIC,
+                **_match(chosen.match),
+            }
+            answer = moved(places.memento(chosen.time_s, str(target.flag)), headers=headers)
         else:
             found = await self._shown(asked, target, chosen)
             if found is None:
@@ -390,6 +416,8 @@ class ArchivePages:
                     target.url,
                 )
             answer = found
+            if chosen.match:  # the address itself may be archived any moment
+                answer.headers.update({**_BRIEF, **_match(chosen.match)})
         return replace(answer, is_of_archive_alone=True)
 
     async def _at_label(self, asked: Asked) -> Answer:
@@ -482,6 +510,7 @@ class ArchivePages:
                 asker=asker,
                 holders=holders,
                 note=self._note,
+                callbacks=callbacks(target.url, chosen.url) if chosen.match else None,
                 fills_window=fills_window,
                 takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
             )
@@ -527,7 +556,12 @@ class ArchivePages:
         # Nothing is no answer to keep: it may be archived any moment, also by another peer.
         is_something = bool(found.rows) or question.shows_pages
         cut = {} if found.resume_at is None else {"X-Herodotus-Cut": "true"}
-        answer = data(content_type, text, {**(_BRIEF if is_something else _NOW), **cut})
+        match = {}
+        if question.urls and found.rows:
+            urls = spellings(asked.request.parameter("url"))
+            is_exact = any(row["original"] in urls for row in found.rows)
+            match = {} if is_exact else _match(bent(urls, found.rows[0]["original"]))
+        answer = data(content_type, text, {**(_BRIEF if is_something else _NOW), **cut, **match})
         return replace(answer, is_of_archive_alone=is_something)
 
     async def _available(self, asked: Asked) -> Answer:
@@ -545,4 +579,13 @@ class ArchivePages:
                 status = versions[0].status if versions else 200
             places = Places(origin=asked.origin, url=chosen.url)
             facts = availability(url, digits, places.memento(chosen.time_s), chosen.time_s, status)
-        return replace(document(facts, headers=PUBLIC), is_of_archive_alone=chosen is not None)
+        match = _match(chosen.match if chosen is not None else "")
+        return replace(document(facts, headers={**PUBLIC, **match}), is_of_archive_alone=chosen is not None)
+
+
+def _match(words: str) -> dict[str, str]:
+    return {MATCH: words} if words else {}
+
+
+def _told_match(asked: str, held: str) -> dict[str, str]:
+    return _match(bent(spellings(asked), held))

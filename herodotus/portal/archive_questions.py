@@ -7,13 +7,14 @@ the other peers, and a bounded queue before them. When it is full, a reader is t
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
 import anyio
 from cachetools import LRUCache
 
+from crawler.core.urls import words_of
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import address_key
 from herodotus.core.ports import Lane, Workers
@@ -80,6 +81,8 @@ class Chosen:
     """Of what is shown only."""
     capture: StoredCapture | None
     """Read only where it was asked for; None, too, where it is damaged and nothing older can be read."""
+    match: str = ""
+    """What was bent to find it, where no spelling that was asked for has captures (`crawler/core/urls.py`)."""
     is_large: bool = False
     """It was asked for and can be read, by `Shelf.with_large`."""
 
@@ -91,9 +94,13 @@ class Exact:
     time_s: int | None
     """None: at any, as at a label."""
     urls: tuple[str, ...]
+    takes_bent: bool = False
+    """Another spelling, whatever its date, is taken for it: of a part of a page, which nobody names by itself."""
 
-    def names(self, url: str, time_s: int) -> bool:
-        return self.time_s is None or (time_s == self.time_s and url in self.urls)
+    def names(self, url: str, time_s: int, match: str) -> bool:
+        if self.time_s is None or match:
+            return self.time_s is None or self.takes_bent
+        return time_s == self.time_s and url in self.urls
 
 
 class _Queue:
@@ -199,7 +206,8 @@ class Shelf:
     async def choose(
         self, urls: tuple[str, ...], moment: Moment, *, exact: Exact | None = None
     ) -> Chosen | None:
-        """Of the first spelling that has captures; the capture itself only where it is the exact one."""
+        """Of the first spelling that has captures, else of the nearest of those that are asked for by none; the capture
+        itself only where it is the exact one."""
         return await self.ask(lambda catalogue: _choose(catalogue, urls, moment, exact))
 
     async def with_large(self, chosen: Chosen, work: Callable[[StoredCapture], T]) -> T | None:
@@ -259,7 +267,18 @@ class Shelf:
         """Those of the URLs that have captures."""
         return await self.ask(lambda catalogue: [url for url in urls if catalogue.around(url, 0) is not None])
 
+    async def spellings(self, urls: tuple[str, ...]) -> list[str]:
+        """The nearest ones that are held, where none of the URLs is."""
+        return await self.ask(lambda catalogue: _others(catalogue, urls))
+
     async def rows(self, question: CdxQuestion) -> CdxRows:
+        found = await self._rows(question)
+        if found.rows or not question.urls or question.shows_pages:
+            return found
+        others = await self.spellings(question.urls)
+        return await self._rows(replace(question, urls=tuple(others))) if others else found
+
+    async def _rows(self, question: CdxQuestion) -> CdxRows:
         if question.urls:
             async with self.history(question.urls, question.from_s, question.to_s) as versions:
                 if len(versions) > QUICK_ROWS:
@@ -271,32 +290,61 @@ class Shelf:
 def _choose(
     catalogue: Catalogue, urls: tuple[str, ...], moment: Moment, exact: Exact | None
 ) -> Chosen | None:
+    """Of several that are spelled otherwise, and equally near, the one with the nearest time."""
     for url in urls:
-        near = catalogue.around(url, moment.target_s)
-        if near is None:
-            continue
-        seen_s = None
-        if near.before_s is not None and near.after_s is not None and near.after_s <= moment.to_s:
-            seen_s = catalogue.last_visit_s(url, near.before_s)
-        time_s = choose(moment, near.before_s, near.after_s, seen_s)
-        assert time_s is not None
-        capture = None
-        if exact is not None and exact.names(url, time_s):
-            capture = catalogue.newest(url, time_s)
-            if capture is not None:
-                time_s = capture.time_s
-        is_before = time_s == near.before_s
-        is_large = capture is not None and capture.body_bytes > LARGE_BYTES
-        return Chosen(
-            url=url,
-            time_s=time_s,
-            around=near if is_before else catalogue.around(url, time_s) or near,
-            previous_s=catalogue.before_s(url, time_s),
-            last_visit_s=None if capture is None else catalogue.last_visit_s(url, time_s),
-            capture=None if is_large else capture,
-            is_large=is_large,
-        )
-    return None
+        if (near := catalogue.around(url, moment.target_s)) is not None:
+            return _chosen(catalogue, url, near, moment, exact)
+    found = []
+    for url in catalogue.spellings(urls):
+        if (near := catalogue.around(url, moment.target_s)) is not None:
+            time_s = _time_chosen(catalogue, url, near, moment)
+            found.append((abs(time_s - moment.target_s), url, near))
+    if not found:
+        return None
+    _, url, near = min(found, key=lambda one: one[:2])
+    return _chosen(catalogue, url, near, moment, exact, bent(urls, url))
+
+
+def bent(asked: tuple[str, ...], held: str) -> str:
+    """What had to be bent; "" of one that was asked for."""
+    return "" if held in asked else min((words_of(one, held) for one in asked), key=len) or "spelling"
+
+
+def _time_chosen(catalogue: Catalogue, url: str, near: Around, moment: Moment) -> int:
+    seen_s = None
+    if near.before_s is not None and near.after_s is not None and near.after_s <= moment.to_s:
+        seen_s = catalogue.last_visit_s(url, near.before_s)
+    time_s = choose(moment, near.before_s, near.after_s, seen_s)
+    assert time_s is not None
+    return time_s
+
+
+def _chosen(
+    catalogue: Catalogue, url: str, near: Around, moment: Moment, exact: Exact | None, match: str = ""
+) -> Chosen:
+    time_s = _time_chosen(catalogue, url, near, moment)
+    capture = None
+    if exact is not None and exact.names(url, time_s, match):
+        capture = catalogue.newest(url, time_s)
+        if capture is not None:
+            time_s = capture.time_s
+    is_before = time_s == near.before_s
+    is_large = capture is not None and capture.body_bytes > LARGE_BYTES
+    return Chosen(
+        url=url,
+        time_s=time_s,
+        around=near if is_before else catalogue.around(url, time_s) or near,
+        previous_s=catalogue.before_s(url, time_s),
+        last_visit_s=None if capture is None else catalogue.last_visit_s(url, time_s),
+        capture=None if is_large else capture,
+        match=match,
+        is_large=is_large,
+    )
+
+
+def _others(catalogue: Catalogue, urls: tuple[str, ...]) -> list[str]:
+    is_held = any(catalogue.around(url, 0) is not None for url in urls)
+    return [] if is_held else catalogue.spellings(urls)
 
 
 def _short_history(

@@ -245,6 +245,10 @@ class LentCatalogue:
             after_s=min((one for one in times if one > moment_s), default=None),
         )
 
+    def spellings(self, asked: Sequence[str], *, is_sure: bool = True) -> list[str]:
+        """What was lent answers, however it is spelled; `other_holders` has seen that it may."""
+        return [] if self.history_lent.url in asked or not is_sure else [self.history_lent.url]
+
     def before_s(self, url: str, time_s: int) -> int | None:
         if not self._is_lent(url):
             return self.own.before_s(url, time_s)

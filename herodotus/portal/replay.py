@@ -11,6 +11,7 @@ body as it came (`id_`) gets such a body with its coding: it runs nothing there.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -131,6 +132,7 @@ REWRITTEN_BYTES_MAX = 32 * 1024 * 1024
 RESULT_BYTES_MAX = 64 * 1024 * 1024
 """A page of nothing but short links grows by its own address with each."""
 _PIECE_BYTES = 256 * 1024
+_BEFORE_CALL = re.compile(rb"(?:\s|;|/\*[^*]{0,100}\*/)*+")
 _SNIFFED_BYTES = 1_445  # MIME Sniffing standard, 5.2
 _PAGE_AGE_S = 600  # a page's banner names its neighbours, which change when the next one is stored
 _PART_AGE_S = 31_536_000
@@ -159,6 +161,8 @@ class Replay:
     """Asked for at the label: the address, as it was asked for. Empty: asked for at the portal."""
     asker: str = ""
     """Of a request at a label: the page that may read the answer, by its origin."""
+    callbacks: tuple[bytes, bytes] | None = None
+    """Of a script that calls a function: the name that was asked for, and the one that is archived."""
     fills_window: bool = False
     """A browser asks for what it shows in a window, so our page with the page in a frame is the answer."""
 
@@ -269,11 +273,14 @@ def _shown(replay: Replay) -> _Shown:
             )
     if not is_looked_into:
         is_raw = replay.flag.is_raw
+        if replay.callbacks is not None:
+            keep = frozenset[str]()
         payload = payload_of(replay.capture, keep_encodings=keep, fields=fields, is_exact=is_raw)
         kept = payload.encoding
         if kept not in (*keep, "") and not is_raw:
             media, kept = NO_TYPE, ""
-        return _Shown(fields=payload.fields, media=media, body=payload.body, encoding=kept)
+        content = payload.body if kept else called_back(payload.body, replay.callbacks)
+        return _Shown(fields=payload.fields, media=media, body=content, encoding=kept)
     payload = payload_of(replay.capture, bytes_max=REWRITTEN_BYTES_MAX + 1, fields=fields)
     if payload.encoding:
         return _Shown(fields=payload.fields, media=NO_TYPE, body=payload.body)
@@ -291,6 +298,19 @@ def _shown(replay: Replay) -> _Shown:
     return _Shown(
         fields=whole.fields, media=media, body=whole.body, encoding=whole.encoding, is_rewritten=False
     )
+
+
+def called_back(body: bytes, names: tuple[bytes, bytes] | None) -> bytes:
+    """A script that begins with the call of a function by the archived name calls it by the one that was asked for."""
+    if names is None:
+        return body
+    asked, held = names
+    begin = _BEFORE_CALL.match(body)
+    assert begin is not None
+    at = begin.end()
+    if body.startswith(held, at) and body[at + len(held) :].lstrip()[:1] == b"(":
+        return body[:at] + asked + body[at + len(held) :]
+    return body
 
 
 def _passing(capture: StoredCapture, fields: Fields, keep: frozenset[str]) -> Passing | None:

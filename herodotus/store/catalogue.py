@@ -110,6 +110,9 @@ class ArchiveCatalogue:
     def newest(self, url: str, not_after_s: int) -> StoredCapture | None:
         return self._reader.newest(url, not_after_s)
 
+    def spellings(self, asked: Sequence[str], *, is_sure: bool = True) -> list[str]:
+        return self._reader.spellings(asked, is_sure=is_sure)
+
     def history(self, url: str, from_s: int, to_s: int) -> list[Version]:
         return self._reader.history(url, from_s, to_s, HISTORY_MAX)
 

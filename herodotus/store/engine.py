@@ -42,6 +42,7 @@ from herodotus.core.index_rows import (
     encode_visits,
     family_key,
     payload_key,
+    stem_row,
     url_prefix,
 )
 from herodotus.core.manifest import FileRow
@@ -68,7 +69,7 @@ from herodotus.store.spools import Lying, Spool
 
 logger = logging.getLogger(__name__)
 
-FORMAT = b"3"
+FORMAT = b"4"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 MISSING_KEY, DAMAGED_KEY = META + b"missing", META + b"damaged"
@@ -340,6 +341,8 @@ class Archive:
             batch.put_new(key, encode_entry(entry))
             if url:
                 batch.put(address_key(url))
+                if (row := stem_row(url, id_.key)) is not None:
+                    batch.put(row)
         else:
             # Written again: a revisit may have got the body, or a body that was found twice its place.
             batch.put(key, encode_entry(entry))

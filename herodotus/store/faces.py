@@ -331,6 +331,11 @@ class Catalogue(Protocol):
 
     def entries(self, url: str, from_s: int, to_s: int, most: int) -> Iterator[VersionEntry]: ...
 
+    def spellings(self, asked: Sequence[str], *, is_sure: bool = True) -> list[str]:
+        """The addresses with captures that are least bent from one of the asked, and not among them; mostly one.
+        `is_sure`: none where several differ in case alone."""
+        ...
+
     # -- many URLs
 
     def addresses(self, start: bytes, end: bytes) -> Iterator[str]:

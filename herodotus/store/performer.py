@@ -83,11 +83,11 @@ async def perform(store: DiskStore, order: ArchiveOrder, say: Say, state: Path |
         case Get():
             return await _get(store, order)
         case History():
-            versions = await _of_spellings(order.url, store.history)
+            versions = await _of_spellings(store, order.url, store.history)
             return OrderReport(facts=history_as_json(versions or ()) or None)
         case Why():
             return OrderReport(
-                facts=await _of_spellings(order.url, partial(evidence, store, order.not_after_s))
+                facts=await _of_spellings(store, order.url, partial(evidence, store, order.not_after_s))
             )
         case Verify():
             found = await anyio.to_thread.run_sync(_verify, store, order, _from_thread(say))
@@ -253,16 +253,22 @@ async def _get(store: DiskStore, order: Get) -> OrderReport:
     async def newest(url: str) -> StoredCapture | None:
         return await store.newest(url, order.not_after_s)
 
-    capture = await _of_spellings(order.url, newest)
+    capture = await _of_spellings(store, order.url, newest)
     if capture is None:
         return OrderReport(facts=None)
     content = capture.head + capture.body if order.is_raw else capture.body
     return OrderReport(facts={"url": capture.url, "date": format_date(capture.time_s)}, content=content)
 
 
-async def _of_spellings(url: str, find: Any) -> Any:
-    """As it was written (imported files keep their spelling), else as the crawler would write it."""
-    for spelling in spellings(url):
+async def _of_spellings(store: DiskStore, url: str, find: Any) -> Any:
+    """As it was written (imported files keep their spelling), else as the crawler would write it, else of the nearest
+    address that is spelled otherwise."""
+    exact = spellings(url)
+    for spelling in exact:
+        found = await find(spelling)
+        if found:
+            return found
+    for spelling in await store.spellings(exact):
         found = await find(spelling)
         if found:
             return found

@@ -191,6 +191,9 @@ class DiskStore:
     ) -> list[Version]:
         return await self._in_thread(lambda: self._reader.history(url, from_s, to_s, limit))
 
+    async def spellings(self, asked: Sequence[str]) -> list[str]:
+        return await self._in_thread(lambda: self._reader.spellings(asked))
+
     async def of_payload(self, digest: bytes) -> list[CaptureId]:
         return await self._in_thread(lambda: self._reader.of_payload(digest))
 

@@ -148,12 +148,13 @@ class CaptureAnswers:
         from_s = moment_of(question.from_, "from").from_s if question.from_ else 0
         to_s = moment_of(question.to, "to").target_s if question.to else TIME_MAX_S
         skipped = number_of(question.after)
-        for url in spellings(question.url):
+        urls = spellings(question.url)
+        for url in [*urls, *await self.shelf.spellings(urls)]:
             async with self.shelf.history((url,), from_s, to_s) as versions:
                 if versions:
                     write = partial(_grouped, url, versions, skipped, question.limit)
                     return await self.shelf.in_thread(write)
-        raise AbsentError(spellings(question.url)[0])
+        raise AbsentError(urls[0])
 
     @ApiEndpoint(
         "/api/v1/records", "The WARC records of a capture, without their blocks.", may_be_elsewhere=True

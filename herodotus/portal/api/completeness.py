@@ -113,7 +113,7 @@ class CompletenessAnswers:
     async def nearest(self, question: MomentQuestion, asked: Asked) -> Nearest:
         target_s = moment_of(question.date).target_s
         urls = spellings(question.url)
-        for url in urls:
+        for url in [*urls, *await self.shelf.spellings(urls)]:
             found = await self.shelf.ask(partial(nearest_to, url=url, moment_s=target_s))
             if found.state is not PartState.MISSING:
                 return found

@@ -303,10 +303,12 @@ def test_search_moves_to_the_history_of_what_is_held(library: Library) -> None:
 
 
 def test_what_is_not_archived_offers_what_is_near(library: Library) -> None:
-    answer = library.get("/web/2026/https://example.org/only-www")
+    library.add(*(response(f"{SITE}/{case}.html", "20260101", b"x") for case in ("Case", "CASE")))
+    answer = library.get("/web/2026/https://example.org/case.html")
     page = answer.body.decode()
     assert answer.status == 404
-    assert 'href="/web/*/http://www.example.org/only-www"' in page
+    assert f'href="/web/*/{SITE}/Case.html"' in page
+    assert f'href="/web/*/{SITE}/CASE.html"' in page
     assert f'href="/web/*/{SITE}/style.css"' in page
     assert f'href="/web/*/{SITE}/*"' in page
     assert library.get("/web/2026im_/https://example.org/gone.png").body == b"not archived\n"
