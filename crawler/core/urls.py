@@ -353,6 +353,18 @@ def nearest(asked: Iterable[str], held: Iterable[str], *, is_sure: bool = True) 
     return [] if is_sure and best == CASE_LEVEL and len(levels[best]) > 1 else list(levels[best])
 
 
+def likeliest(url: str) -> list[str]:
+    """Spellings of an address that may be archived in its place, the likeliest first, for those who can only guess."""
+    parts = _parts(url)
+    if parts is None or ":" in parts.host:
+        return []
+    schemes = [parts.scheme, "http" if parts.scheme == "https" else "https"]
+    bare = re.sub(r"^www\.(?=[^.]+\.[^.])", "", parts.host)
+    hosts = [parts.host, f"www.{bare}" if bare == parts.host else bare]
+    guesses = [str(parts._replace(scheme=scheme, host=host)) for host in hosts for scheme in schemes]
+    return guesses[1:]
+
+
 def callbacks(asked: str, held: str) -> tuple[bytes, bytes] | None:
     """The names of the functions that the scripts of two addresses call, where both name one."""
     names = [_CALLBACK.search(url) for url in (asked, held)]

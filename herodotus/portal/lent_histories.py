@@ -14,6 +14,7 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import Any, Final, cast
 
+from crawler.core.urls import URL_CHARS_MAX, level_of
 from herodotus.core.captures import CaptureId, position_of
 from herodotus.core.doors import passage_of
 from herodotus.core.errors import MalformedRecordError
@@ -32,6 +33,7 @@ _COUNT_MAX: Final = 10**12
 _KEY_CHARS: Final = 64
 _SHA1_CHARS_MAX: Final = 64
 _MIME_CHARS_MAX: Final = 120
+_SPELLINGS_MAX: Final = 32
 
 Row = tuple[int, bytes]
 """Second and SHA-256 of a capture."""
@@ -71,9 +73,11 @@ def row_of(version: Version) -> Row:
     return version.id.time_s, version.id.digest
 
 
-def agreed(told: Iterable[Told], shows: Mapping[Row, bool] | None = None) -> LentHistory | None:
+def agreed(
+    told: Iterable[Told], shows: Mapping[Row, bool] | None = None, asked: Collection[str] = ()
+) -> LentHistory | None:
     """What those that were asked tell together; None where there is nothing. `shows`: rows that were removed here are
-    False."""
+    False. Of several addresses one that is confirmed, then one that was `asked` for."""
     by_url: dict[str, dict[Row, list[tuple[Told, Version]]]] = {}
     for holder in told:
         for version in holder.versions:
@@ -92,12 +96,13 @@ def agreed(told: Iterable[Told], shows: Mapping[Row, bool] | None = None) -> Len
             tellers={row: [holder for holder, _ in said] for row, said in chosen.items()},
             is_confirmed=bool(confirmed),
         )
-        if best is None or (found.is_confirmed, len(found.versions)) > (
-            best.is_confirmed,
-            len(best.versions),
-        ):
+        if best is None or _worth(found, asked) > _worth(best, asked):
             best = found
     return best
+
+
+def _worth(found: LentHistory, asked: Collection[str]) -> tuple[bool, bool, int]:
+    return found.is_confirmed, found.url in asked, len(found.versions)
 
 
 def is_settled(told: Sequence[Told]) -> bool:
@@ -129,8 +134,8 @@ def _one(said: Sequence[tuple[Told, Version]]) -> Version:
 
 
 def versions_told(answer: Answer, spellings: Collection[str]) -> list[Version] | None:
-    """Rows of one address in one of its spellings (`history --json`); None where it is anything else. Work for a
-    thread."""
+    """Rows of one address in one of its spellings, or in one that is bent a little (`history --json`); None where it is
+    anything else. Work for a thread."""
     if answer.status is not HTTPStatus.OK or _is_coded(answer) or len(answer.body) > HISTORY_BYTES_MAX:
         return None
     try:
@@ -139,18 +144,29 @@ def versions_told(answer: Answer, spellings: Collection[str]) -> list[Version] |
         return None
     if not isinstance(rows, list) or not 0 < len(rows) <= VERSIONS_MAX:
         return None
-    versions = [_version(row, spellings) for row in rows]
+    fitting: dict[str, bool] = dict.fromkeys(spellings, True)
+    versions = [_version(row, fitting) for row in rows]
     good = {row_of(one): one for one in versions if one is not None}
     return list(good.values()) if None not in versions else None
 
 
-def _version(row: Any, spellings: Collection[str]) -> Version | None:
+def _is_spelling(url: str, fitting: dict[str, bool]) -> bool:
+    """`fitting` keeps what was found out: a history has one address, and a lie few."""
+    if len(url) > URL_CHARS_MAX or len(fitting) > _SPELLINGS_MAX:
+        return False
+    if url not in fitting:
+        asked = [one for one, is_asked in fitting.items() if is_asked]
+        fitting[url] = any(level_of(one, url) is not None for one in asked)
+    return fitting[url]
+
+
+def _version(row: Any, fitting: dict[str, bool]) -> Version | None:
     if not isinstance(row, dict):
         return None
     url, digest, status, mime = (row.get(name) for name in ("url", "digest", "status", "mime"))
     if not (
         isinstance(url, str)
-        and url in spellings
+        and _is_spelling(url, fitting)
         and isinstance(digest, str)
         and isinstance(status, int)
         and isinstance(mime, str)

@@ -17,6 +17,7 @@ from typing import Protocol
 import anyio
 from cachetools import TTLCache
 
+from crawler.core.urls import likeliest
 from herodotus.core.captures import CaptureId
 from herodotus.core.errors import ArchiveError, MalformedRecordError
 from herodotus.core.ports import Lane, Workers
@@ -53,6 +54,9 @@ KEEPERS_ASKED_S = 0.5
 KEEPERS_KEPT_S = 600.0
 _KEEPERS_KEPT_MAX = 1_024
 HISTORY_KEPT_S = 30.0
+MISS_KEPT_S = 60.0
+"""Pages name what nobody has again and again; a capture may come any time."""
+_MISSES_MAX = 4_096
 HISTORIES_BYTES_MAX = 16 * 1024 * 1024
 RECORDS_BYTES_MAX = 32 * 1024 * 1024
 """Of captures that were lent: a window asks for the page around a page, and then for the page."""
@@ -143,6 +147,7 @@ class Elsewhere:
         )
         self._known: WeighedCache[str, tuple[float, LentHistory]] = WeighedCache(HISTORIES_BYTES_MAX)
         self._records: WeighedCache[CaptureId, StoredCapture] = WeighedCache(RECORDS_BYTES_MAX)
+        self._missed: TTLCache[str, bool] = TTLCache(_MISSES_MAX, MISS_KEPT_S, now)
         self._large = anyio.Semaphore(LARGE_AT_ONCE)
 
     # -- what readers ask for -----------------------------------------------------------------------------
@@ -157,8 +162,7 @@ class Elsewhere:
         catalogue = self._catalogue()
         if not catalogue.shows_record(url, ""):  # what was removed here is not fetched from others either
             return None
-        others = tuple(place for place in await self._directions.holders(url) if not place.is_self)
-        found = await self._history(catalogue, url, text or url, others[:ASKED_MAX])
+        found = await self._found(catalogue, url, text or url)
         if found is None or isinstance(found, Busy):
             return None if found is None else _told_busy(request, url)
         lending = LentCatalogue(catalogue, found)
@@ -166,7 +170,8 @@ class Elsewhere:
         for moment in moments:
             chosen = await shelf.choose((found.url,), moment)
             assert chosen is not None, "a history has versions"
-            if moment.is_exact and chosen.time_s != moment.target_s:
+            is_bent = found.url not in spellings(text or url)
+            if moment.is_exact and chosen.time_s != moment.target_s and not is_bent:
                 continue  # the reader is led to its date first
             version = next(one for one in found.versions if one.id.time_s == chosen.time_s)
             capture = await self._capture(found, version)
@@ -175,16 +180,36 @@ class Elsewhere:
             lending.captures[chosen.time_s] = capture
         return Lent(shelf=shelf, is_confirmed=found.is_confirmed, names=found.names)
 
-    async def _history(
-        self, catalogue: Catalogue, url: str, text: str, places: Sequence[PortalAddress]
-    ) -> "LentHistory | Busy | None":
+    async def _found(self, catalogue: Catalogue, url: str, text: str) -> "LentHistory | Busy | None":
+        """From the holders of the address; where they know nothing of it, nor of another spelling, from those of its
+        likeliest other spellings, one after the other. Who was asked is not asked again."""
         known = self._known.get(text)
         if known is not None and self._now() - known[0] < HISTORY_KEPT_S:
             return known[1]
-        question = Request(
-            target=f"/web/*/{header_url(text)}", headers={"accept": "application/json", RELAYED: "1"}
-        )
-        told, is_busy = await self._told(question, spellings(text), places)
+        if text in self._missed:
+            return None
+        asked: set[str] = set()
+        heard: set[str] = set()
+        for spelling in (url, *likeliest(url)):
+            holders = await self._directions.holders(spelling)
+            places = [one for one in holders if not one.is_self and one.origin not in asked]
+            asked.update(one.origin for one in places[:ASKED_MAX])
+            found = (
+                await self._history(catalogue, spelling, text, places[:ASKED_MAX], heard) if places else None
+            )
+            if found is not None:
+                return found
+        if heard:
+            self._missed[text] = True
+        return None
+
+    async def _history(
+        self, catalogue: Catalogue, url: str, text: str, places: Sequence[PortalAddress], heard: set[str]
+    ) -> "LentHistory | Busy | None":
+        names = spellings(text)
+        asked = header_url(text if url in names else url)
+        question = Request(target=f"/web/*/{asked}", headers={"accept": "application/json", RELAYED: "1"})
+        told, is_busy = await self._told(question, names, places, heard)
         order = {place.origin: number for number, place in enumerate(places)}
         told.sort(key=lambda one: order[one.origin])
         removed = {
@@ -193,7 +218,7 @@ class Elsewhere:
             for version in one.versions
             if not catalogue.shows_record(version.url, version.id.digest.hex())
         }
-        found = agreed(told, removed)
+        found = agreed(told, removed, names)
         if found is None:
             return Busy() if is_busy else None
         if found.is_confirmed:
@@ -201,10 +226,10 @@ class Elsewhere:
         return found
 
     async def _told(
-        self, question: Request, names: Sequence[str], places: Sequence[PortalAddress]
+        self, question: Request, names: Sequence[str], places: Sequence[PortalAddress], spoken: set[str]
     ) -> tuple[list[Told], bool]:
-        """What they tell, and whether one of them had no time. Some are asked first, the others where those do not tell
-        the same, or not soon."""
+        """What they tell, and whether one of them had no time; `spoken` are those that answered. Some are asked first,
+        the others where those do not tell the same, or not soon."""
         told: list[Told] = []
         busy: list[str] = []
         waiting, left = list(places), 0
@@ -214,6 +239,7 @@ class Elsewhere:
             nonlocal left
             answer = await self._relay.fetch(place, question)
             if answer is not None:
+                spoken.add(place.origin)
                 versions = await self._workers.work(partial(versions_told, answer, names), READING)
                 if versions:
                     told.append(Told(place.origin, place.place or place.origin, versions, place.name))

@@ -352,22 +352,29 @@ def _as_written_elsewhere(capture: StoredCapture, stated: str | None) -> WarcRec
 
 async def _find(store: DiskStore, reference: Reference, url: str) -> StoredCapture | None:
     """A digest is looked for among the versions of the URL, and everywhere if it is our own; a record's name only
-    among the newest, as there is no index of names."""
+    among the newest, as there is no index of names. Other archives have one history for http and https, with `www.` and
+    without: after the URL its nearest other spellings are looked at."""
+    named = reference.url or url
+    for one in (named, *await store.spellings((named,))):
+        found = await _found_at(store, reference, one)
+        if found is not None:
+            return found
+    return None if reference.digest is None else await _of_sha256(store, reference.digest)
+
+
+async def _found_at(store: DiskStore, reference: Reference, url: str) -> StoredCapture | None:
     if reference.record_id is not None:
         return await _version(
             store, url, lambda one: one.record.record_id == reference.record_id, NAMES_LOOKED_AT
         )
     if reference.digest is not None:
         digest = reference.digest
-        return await _version(
-            store, url, lambda one: digest in _names_of_payload(one), VERSIONS_LOOKED_AT
-        ) or await _of_sha256(store, digest)
-    assert reference.url is not None
+        return await _version(store, url, lambda one: digest in _names_of_payload(one), VERSIONS_LOOKED_AT)
     if reference.time_s is not None:
-        found = await store.newest(reference.url, reference.time_s)
+        found = await store.newest(url, reference.time_s)
         return found if found is not None and found.time_s == reference.time_s else None
     assert reference.before_s is not None
-    return await store.newest(reference.url, reference.before_s - 1) if reference.before_s else None
+    return await store.newest(url, reference.before_s - 1) if reference.before_s else None
 
 
 async def _of_sha256(store: DiskStore, digest: str) -> StoredCapture | None:

@@ -19,6 +19,7 @@ from herodotus.portal.handlers import Handlers
 from herodotus.portal.other_holders import (
     HISTORY_KEPT_S,
     KEEPERS_KEPT_S,
+    MISS_KEPT_S,
     ONE_WORD_S,
     PATIENCE_S,
     RELAYED_S,
@@ -42,9 +43,11 @@ class Fixed:
     libraries: dict[str, Library] = field(default_factory=dict)
     lies: dict[str, Lie] = field(default_factory=dict)
     fetched: list[tuple[str, str]] = field(default_factory=list)
+    elsewhere: dict[str, tuple[PortalAddress, ...]] = field(default_factory=dict)
+    """Holders of some addresses."""
 
     async def holders(self, url: str) -> tuple[PortalAddress, ...]:
-        return self.places
+        return self.elsewhere.get(url, self.places)
 
     async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
         self.fetched.append((place.origin, request.target))
@@ -346,3 +349,74 @@ def test_without_a_banner_nobody_is_asked(holder: Library) -> None:
     assert b"herodotus-banner" not in page
     assert b"<iframe" not in page
     assert asker.ring.fetched == []
+
+
+# -- other spellings of an address --------------------------------------------------------------------------
+
+OTHERS = [
+    ("https://a.example/page", "http://a.example/page"), ("http://a.example/page", "http://www.a.example/page"),
+    ("http://A.example:80/page", "http://a.example/page"), ("http://bücher.example/", "http://xn--bcher-kva.example/"),
+    ("http://a.example/dir/", "http://a.example/dir"), ("http://a.example/dir", "http://a.example/dir/index.html"),
+    ("http://a.example/?b=2&a=1", "http://a.example/?a=1&b=2"), ("http://a.example/p?sid=8fa1c0ff", "http://a.example/p"),
+    ("http://a.example/?_=1778300000000", "http://a.example/?_=1700000000000"),
+    ("http://a.example/?callback=b", "http://a.example/?callback=c"), ("http://a.example/PAGE", "http://a.example/page"),
+    ("http://a.example/%7ea#part", "http://a.example/~a"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "held"), OTHERS)
+def test_another_spelling_is_found_through_a_peer_that_has_none(asked: str, held: str) -> None:
+    there = Room(response(held, "20260101", b"<p>there"))
+    asker = Asker(*places(A, B), a=there, b=there)
+    page = asker.get(f"/web/{DATE}/{asked}")
+    if page.status == 302:
+        assert page.headers["Location"] == f"/web/{DATE}/{held}"
+        page = asker.get(page.headers["Location"])
+    assert (page.status, b"<p>there" in page.body) == (200, True)
+    assert page.headers["X-Herodotus-Confirmed"] == "true"
+    part = asker.get(f"/web/20250505000000im_/{asked}")
+    assert (part.status, part.body[-8:]) in ((200, b"<p>there"), (302, b""))
+    rows = json.loads(asker.get(f"/web/*/{asked}", accept="application/json").body)
+    assert [row["url"] for row in rows] == [held]
+
+
+def test_a_spelling_with_another_place_on_the_ring_is_asked_for_there_and_nobody_twice() -> None:
+    held = "http://www.a.example/page"
+    there, empty = Room(response(held, "20260101", b"<p>there")), Room()
+    asker = Asker(*places(A, B), a=empty, b=empty, c=there, d=there)
+    asker.ring.elsewhere[held] = (*places(C, D),)
+    assert asker.get("/web/2026/http://a.example/page").headers["Location"] == f"/web/{DATE}/{held}"
+    asked = [origin for origin, _ in asker.ring.fetched]
+    assert sorted(asked) == [A, B, C, D]
+
+
+def test_nobody_is_asked_again_soon_for_what_nobody_has() -> None:
+    asker = Asker(*places(A, B), a=Room(), b=Room())
+    assert asker.get(f"/web/2026/{HOME}").status == 404
+    before = len(asker.ring.fetched)
+    assert (asker.get(f"/web/2026/{HOME}").status, len(asker.ring.fetched)) == (404, before)
+    asker.now = MISS_KEPT_S + 1
+    asker.get(f"/web/2026/{HOME}")
+    assert len(asker.ring.fetched) > before
+
+
+def test_a_silent_ring_is_no_answer_to_keep(holder: Library) -> None:
+    asker = Asker(*places(A, B))
+    assert asker.get(f"/web/2026/{HOME}").status == 404
+    asker.ring.libraries |= {A: holder, B: holder}
+    assert asker.get(f"/web/2026/{HOME}").status == 302
+
+
+def test_rows_of_another_page_are_no_spelling(holder: Library) -> None:
+    other = Room(response(f"{SITE}/other", "20260101", b"<p>another page"))
+
+    asker = Asker(*places(A, B))
+    told = other.get(f"/web/*/{SITE}/other", {"accept": "application/json"})
+    asker.ring.lies |= {A: lambda _: told, B: lambda _: told}
+    assert asker.get(f"/web/2026/{HOME}").status == 404
+
+
+def test_the_exact_address_comes_before_a_spelling_that_as_many_tell(holder: Library) -> None:
+    bent = Room(response(HOME.replace("://", "://www."), "20250101", b"<p>bent"))
+    asker = Asker(*places(A, B, C, D), a=bent, b=bent, c=holder, d=holder)
+    assert asker.get(f"/web/2026/{HOME}").headers["Location"] == f"/web/{DATE}/{HOME}"
