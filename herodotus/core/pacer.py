@@ -2,7 +2,7 @@
 
 Bulk fills every queue on its way: the kernel's, the modem's. What is urgent then waits for most of a second. So bulk
 leaves in small pieces, slower than the line by a tenth, and the queue stays here, where what is urgent passes it.
-Leases and readers never wait; they are counted, so that bulk makes room for them. Links come before copies.
+Leases never wait; they are counted, so that bulk makes room for them. Readers come before links, links before copies.
 
 A line is free until it shows a queue: a fast one never does, and is not held up. Of a full line the rate is measured,
 from the first sign of a queue until the last byte of it is acknowledged. Later signs measure again; where the line
@@ -30,7 +30,7 @@ class Traffic(IntEnum):
 
     @property
     def is_paced(self) -> bool:
-        return self >= Traffic.LINKS
+        return self >= Traffic.READERS
 
 
 PIECE_S: Final = 0.05
@@ -73,6 +73,8 @@ DEBT_MAX_S: Final = 2.0
 """So long bulk makes room for urgent bytes that left already: a reader with a large file does not stop it."""
 CATCH_UP_S: Final = 0.02
 """A busy machine wakes up late, and sends then what it should have sent; less than one piece of a slow line."""
+STUCK_S: Final = 2.0
+"""A connection that takes no piece for so long holds up no others: a full queue of a modem is shorter."""
 RATE_MIN: Final = 4_000.0
 """32 kbit/s: slower lines cannot be members' anyway."""
 SAMPLE_S: Final = 1.0
@@ -190,6 +192,7 @@ class LineRate:
         self._speed_from = (0.0, 0)
         self._window: int | None = WINDOW_BYTES_FIRST
         self._window_from = 0
+        self._queued_at = float("-inf")
         self._heard: dict[object, int] = {}
         self._outstanding = 0
         self._is_told = True
@@ -216,6 +219,10 @@ class LineRate:
     def gave(self, size: int) -> None:
         """So many bytes to a connection, since it was last seen."""
         self._outstanding += size if self._is_told else 0
+
+    def is_free(self, now: float) -> bool:
+        """Neither full so far, nor new to us; or nobody can tell."""
+        return self.at(now) is None and (self._window is None or not self._is_told)
 
     def is_window_full(self) -> bool:
         return self._rate is None and self._window is not None and self._outstanding >= self._window
@@ -245,6 +252,8 @@ class LineRate:
         self._heard = {key: one.acknowledged_bytes for key, one in samples.items()}
         self.own_queue.wait_s = min([self._queue_by_volume(samples, least_s, now), *told])
         self.own_queue.seen_until = now + SAMPLE_S
+        if self.own_queue.wait_s > QUEUE_MAX_S / 2:
+            self._queued_at = now
         if self.is_resting:
             self._look_for_end(samples, acknowledged, now)
         elif now >= self._settled_at:
@@ -259,7 +268,7 @@ class LineRate:
         if (
             window is None
             or acknowledged - self._window_from < window
-            or self.own_queue.wait_s > QUEUE_MAX_S / 2
+            or now - self._queued_at < SETTLE_S  # one look without a queue may be wrong
         ):
             return
         self._window = 2 * window if window < WINDOW_BYTES_MAX else None
@@ -325,41 +334,96 @@ class LineRate:
         self._window = WINDOW_BYTES_FIRST
 
 
+@dataclass(slots=True)
+class _Begun:
+    """The message of a lane that is under way."""
+
+    ticket: Ticket
+    seen_at: float
+    """When it last took a turn, or came back for the next."""
+
+
 class Pacer:
-    """Whose turn is it, and for how much?"""
+    """Whose turn is it, and for how much?
+
+    Of each lane of bulk one message is under way, and the next begins after it: the other end's patience runs from a
+    message's first byte. Only where its connection takes nothing for a while another begins. On a line that was
+    never full, and is not new, all go at once.
+    """
 
     def __init__(self, rate: LineRate) -> None:
         self.rate = rate
         self._queue: list[Ticket] = []
         self._numbers = 0
         self._next_at = 0.0
+        self._begun: dict[Traffic, _Begun] = {}
+        self._was_reader = False
+        """The last turn was a reader's."""
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def ticket(self, traffic: Traffic) -> Ticket:
-        """For all pieces of one message: what began is finished first, as the other end's patience has begun, too."""
+        """For all pieces of one message; for readers, whom no patience binds, a new one for each piece: they take
+        turns."""
         assert traffic.is_paced, "what is urgent does not wait"
         self._numbers += 1
         return Ticket(traffic, self._numbers)
 
-    def enter(self, ticket: Ticket) -> None:
+    def enter(self, ticket: Ticket, now: float) -> None:
         """It waits for a turn; it leaves the queue while its connection takes the piece, which may last."""
         insort(self._queue, ticket)
+        begun = self._begun.get(ticket.traffic)
+        if begun is not None and begun.ticket == ticket:
+            begun.seen_at = now
 
     def leave(self, ticket: Ticket) -> None:
         self._queue.remove(ticket)
+
+    def end(self, ticket: Ticket) -> None:
+        """Its message is whole, or given up."""
+        begun = self._begun.get(ticket.traffic)
+        if begun is not None and begun.ticket == ticket:
+            del self._begun[ticket.traffic]
 
     def wait_s(self, ticket: Ticket, now: float) -> float | None:
         """0: its turn is now. None: others come before, or the line rests; look again when something changed."""
         if self.rate.is_resting or self.rate.is_window_full():
             return None
-        if self.rate.at(now) is None:
+        if self.rate.is_free(now):
             return 0.0
-        return max(0.0, self._next_at - now) if self._queue[0] == ticket else None
+        if self._head(now) == ticket:
+            return max(0.0, self._next_at - now) if self.rate.at(now) is not None else 0.0
+        begun = self._begun.get(ticket.traffic)
+        if begun is None or begun.ticket in self._queue:
+            return None
+        return max(begun.seen_at + STUCK_S - now, CATCH_UP_S)
 
-    def take(self, size: int, now: float) -> int:
+    def _head(self, now: float) -> Ticket | None:
+        """While readers and bulk both wait they take turns: a large file is read for minutes, and what began must go
+        on."""
+        reader = self._queue[0] if self._queue and self._queue[0].traffic is Traffic.READERS else None
+        bulk = self._bulk(now)
+        return bulk if reader is None or (self._was_reader and bulk is not None) else reader
+
+    def _bulk(self, now: float) -> Ticket | None:
+        for lane in (Traffic.LINKS, Traffic.COPIES):
+            begun = self._begun.get(lane)
+            first = next((one for one in self._queue if one.traffic is lane), None)
+            if first is None or begun is None:
+                if first is not None:
+                    return first
+            elif begun.ticket in self._queue:
+                return begun.ticket
+            elif now - begun.seen_at >= STUCK_S:
+                return first
+        return None
+
+    def take(self, ticket: Ticket, size: int, now: float) -> int:
         """For the ticket whose turn it is: how much of so many bytes leaves now."""
+        self._was_reader = ticket.traffic is Traffic.READERS
+        if not self._was_reader:
+            self._begun[ticket.traffic] = _Begun(ticket, now)
         piece = min(size, self.piece_bytes(now))
         self.charge(piece, now)
         self.rate.gave(piece)

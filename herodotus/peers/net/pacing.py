@@ -7,7 +7,7 @@ way looks. A connection keeps no more than two pieces unsent in the kernel: what
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 
@@ -30,9 +30,19 @@ def traffic_of(service: str) -> Traffic:
     return _TRAFFIC.get(service.partition(".")[0], Traffic.LINKS)
 
 
+class Carrier(Protocol):
+    """A connection of calls, or a reader's."""
+
+    @property
+    def host(self) -> str: ...
+    def way(self) -> WaySample | None: ...
+    def keep_unsent_below(self, size: int) -> None: ...
+    async def send(self, data: bytes) -> None: ...
+
+
 @dataclass(slots=True)
-class _Carrier:
-    """A connection with bulk."""
+class _Carried:
+    """What a connection has with bulk."""
 
     used_at: float
     acknowledged: int | None = None
@@ -45,7 +55,7 @@ class LinePacer:
         self._rate = LineRate(offered)
         self._pacer = Pacer(self._rate)
         self._changed = anyio.Event()
-        self._carriers: dict[FrameConnection, _Carrier] = {}
+        self._carriers: dict[Carrier, _Carried] = {}
         self._acknowledged = 0
         self._looked_at = -LOOK_S
         self._least: OrderedDict[str, tuple[float, float]] = OrderedDict()
@@ -86,27 +96,47 @@ class LinePacer:
                 await connection.send(data)
             return
         view, sent, ticket = memoryview(data), 0, self._pacer.ticket(traffic)
-        while sent < len(data):
-            size = await self._turn(ticket, len(data) - sent)
-            connection.keep_unsent_below(2 * self._pacer.piece_bytes(anyio.current_time()))
-            with anyio.fail_after(patience_s(size)):
-                await connection.send(bytes(view[sent : sent + size]))
+        try:
+            while sent < len(data):
+                size = await self._turn(ticket, len(data) - sent)
+                connection.keep_unsent_below(2 * self._pacer.piece_bytes(anyio.current_time()))
+                with anyio.fail_after(patience_s(size)):
+                    await connection.send(bytes(view[sent : sent + size]))
+                sent += size
+                self._note(connection)
+        finally:
+            self._pacer.end(ticket)
+            self._tell()
+
+    async def send_to_reader(self, carrier: "Carrier", data: bytes | memoryview) -> float:
+        """How long it waited for turns, which is not the reader's fault. Raises what the carrier does."""
+        view, sent, waited_s = memoryview(data), 0, 0.0
+        while sent < len(view):
+            began = anyio.current_time()
+            size = await self._turn(self._pacer.ticket(Traffic.READERS), len(view) - sent)
+            waited_s += anyio.current_time() - began
+            carrier.keep_unsent_below(2 * self._pacer.piece_bytes(anyio.current_time()))
+            await carrier.send(bytes(view[sent : sent + size]))
             sent += size
-            self._note(connection)
+            self._note(carrier)
+        return waited_s
 
     async def _turn(self, ticket: Ticket, size: int) -> int:
-        self._pacer.enter(ticket)
+        self._pacer.enter(ticket, anyio.current_time())
         try:
             while True:
                 now = anyio.current_time()
                 wait_s = self._pacer.wait_s(ticket, now)
                 if wait_s == 0.0:
-                    return self._pacer.take(size, now)
+                    return self._pacer.take(ticket, size, now)
                 await self._wait(wait_s)
         finally:
             self._pacer.leave(ticket)
-            self._changed.set()
-            self._changed = anyio.Event()
+            self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
 
     async def _wait(self, wait_s: float | None) -> None:
         is_full = self._rate.is_window_full()
@@ -119,11 +149,11 @@ class LinePacer:
 
     # --- how the way looks
 
-    def _note(self, connection: FrameConnection) -> None:
+    def _note(self, connection: "Carrier") -> None:
         now = anyio.current_time()
         carrier = self._carriers.get(connection)
         if carrier is None:
-            carrier = self._carriers[connection] = _Carrier(now)
+            carrier = self._carriers[connection] = _Carried(now)
         carrier.used_at = now
         self._look(now)
 

@@ -40,8 +40,8 @@ RECEIVE_BYTES = 1 << 16
 SEND_BYTES = 1 << 18
 """At a time: TLS encrypts a whole piece before it leaves."""
 BACKLOG = 128
-TCP_INFO_BYTES = 216
-"""Of the kernel's `struct tcp_info`, up to its `tcpi_bytes_retrans`."""
+TCP_INFO_BYTES = 220
+"""Of the kernel's `struct tcp_info`, up to its `tcpi_dsack_dups`."""
 _HAS_TCP_INFO = sys.platform == "linux"
 _CLAIM_TRIES = 32
 
@@ -66,16 +66,20 @@ def way_of(sock: socket.socket) -> WaySample | None:
         return None
     if len(info) < TCP_INFO_BYTES:  # a kernel before 4.19
         return None
-    waiting, known = unpack_from("=II", info, 24)
+    segment_bytes, (waiting, known) = unpack_from("=I", info, 16)[0], unpack_from("=II", info, 24)
     round_trip_us, (unsent, least_us) = unpack_from("=I", info, 68)[0], unpack_from("=II", info, 144)
-    packets, sent, sent_again = unpack_from("=I", info, 156)[0], *unpack_from("=QQ", info, 200)
+    packets, (sent, sent_again, twice) = (
+        unpack_from("=I", info, 156)[0],
+        unpack_from("=QQI", info, 200),
+    )
     under_way = (
         (waiting - known) * sent // max(packets, 1)
     )  # what was received out of order has arrived as well
     return WaySample(
         round_trip_s=round_trip_us / 1e6,
         least_s=min(least_us, round_trip_us) / 1e6,
-        acknowledged_bytes=sent - sent_again - under_way,
+        # What was sent again though it was only late has crossed the line twice: as a queue grows that is a tenth.
+        acknowledged_bytes=sent - sent_again - under_way + twice * segment_bytes,
         under_way_bytes=under_way,
         unsent_bytes=unsent,
     )

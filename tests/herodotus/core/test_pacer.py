@@ -19,6 +19,7 @@ from herodotus.core.pacer import (
     RATE_MIN,
     REST_MAX_S,
     SLOW_AFTER_S,
+    STUCK_S,
     WINDOW_BYTES_FIRST,
     LineRate,
     OwnQueue,
@@ -75,10 +76,11 @@ class Modem:
 
     def _send_what_may(self) -> None:
         ticket = self.pacer.ticket(Traffic.COPIES)
-        self.pacer.enter(ticket)
+        self.pacer.enter(ticket, self.now)
         while self.pacer.wait_s(ticket, self.now) == 0.0 and self.queue_s < 0.8:
-            self.send(self.pacer.take(1 << 20, self.now))
+            self.send(self.pacer.take(ticket, 1 << 20, self.now))
         self.pacer.leave(ticket)
+        self.pacer.end(ticket)
 
     def look(self) -> None:
         self.looked_at = self.now
@@ -163,10 +165,10 @@ def test_a_new_address_is_measured_anew() -> None:
 def test_a_new_line_gets_little_at_first() -> None:
     pacer = Pacer(LineRate())
     ticket = pacer.ticket(Traffic.COPIES)
-    pacer.enter(ticket)
+    pacer.enter(ticket, 0.0)
     given = 0
     while pacer.wait_s(ticket, 0.0) == 0.0:
-        given += pacer.take(1 << 20, 0.0)
+        given += pacer.take(ticket, 1 << 20, 0.0)
     assert WINDOW_BYTES_FIRST <= given <= 2 * WINDOW_BYTES_FIRST
 
 
@@ -187,14 +189,15 @@ def test_links_go_before_copies_and_what_began_first_is_finished_first() -> None
     first, second = pacer.ticket(Traffic.COPIES), pacer.ticket(Traffic.COPIES)
     links = pacer.ticket(Traffic.LINKS)
     for ticket in (second, first, links):
-        pacer.enter(ticket)
+        pacer.enter(ticket, 0.0)
     order = []
     now = 0.0
     for ticket in (links, first, second):
         assert all(pacer.wait_s(other, now) is None for other in (links, first, second) if other > ticket)
         order.append(pacer.wait_s(ticket, now))
-        pacer.take(1_200, now)
+        pacer.take(ticket, 1_200, now)
         pacer.leave(ticket)
+        pacer.end(ticket)
         now += 0.12
     assert order == [0.0, 0.0, 0.0]
 
@@ -202,17 +205,72 @@ def test_links_go_before_copies_and_what_began_first_is_finished_first() -> None
 def test_who_left_the_queue_to_hand_over_a_piece_keeps_its_place() -> None:
     pacer = Pacer(LineRate(10_000.0))
     first, second = pacer.ticket(Traffic.COPIES), pacer.ticket(Traffic.COPIES)
-    pacer.enter(second)
+    pacer.enter(second, 0.0)
     assert pacer.wait_s(second, 0.0) == 0.0
-    pacer.enter(first)
+    pacer.enter(first, 0.0)
     assert pacer.wait_s(second, 0.0) is None
     assert pacer.wait_s(first, 0.0) == 0.0
+
+
+def test_one_message_of_a_lane_is_under_way_until_it_is_whole_or_stuck() -> None:
+    """The other end's patience runs from the first byte: three at once on a slow line would all be late."""
+    for rate in (LineRate(10_000.0), LineRate()):  # full, or new to us
+        pacer = Pacer(rate)
+        first, second = pacer.ticket(Traffic.COPIES), pacer.ticket(Traffic.COPIES)
+        pacer.enter(first, 0.0)
+        pacer.take(first, 1_200, 0.0)
+        pacer.leave(first)
+        pacer.enter(second, 0.0)
+        assert pacer.wait_s(second, 0.5) == pytest.approx(STUCK_S - 0.5)
+        pacer.enter(first, 1.0)
+        assert (pacer.wait_s(first, 1.0), pacer.wait_s(second, 1.0)) == (0.0, None)
+        pacer.take(first, 1_200, 1.0)
+        pacer.leave(first)
+        assert pacer.wait_s(second, 1.0 + STUCK_S) == 0.0, "its connection takes nothing"
+        pacer.enter(first, 3.5)
+        pacer.leave(first)
+        pacer.end(first)
+        assert pacer.wait_s(second, 4.0) == 0.0
+
+
+def test_where_the_line_is_free_all_messages_go_at_once() -> None:
+    rate = LineRate()
+    rate.saw({}, 0, 0.0)  # nothing tells
+    pacer = Pacer(rate)
+    tickets = [pacer.ticket(Traffic.COPIES) for _ in range(3)]
+    for ticket in tickets:
+        pacer.enter(ticket, 0.0)
+        assert pacer.wait_s(ticket, 0.0) == 0.0
+        pacer.take(ticket, 1_200, 0.0)
+        pacer.leave(ticket)
+
+
+def test_readers_go_before_bulk_and_take_turns_with_what_began() -> None:
+    pacer, now, order = Pacer(LineRate(10_000.0)), 0.0, []
+    copies, links = pacer.ticket(Traffic.COPIES), pacer.ticket(Traffic.LINKS)
+    pacer.enter(copies, now)
+    pacer.enter(links, now)
+    readers = [pacer.ticket(Traffic.READERS) for _ in range(4)]
+    for reader in readers:
+        pacer.enter(reader, now)
+    for _ in range(7):
+        now += 0.2
+        (ticket,) = [one for one in (*readers, links, copies) if pacer.wait_s(one, now) == 0.0]
+        order.append(ticket.traffic)
+        pacer.take(ticket, 1_200, now)
+        pacer.leave(ticket)
+        if ticket.traffic is Traffic.READERS:
+            readers.remove(ticket)
+        else:
+            pacer.enter(ticket, now)
+    assert order == [Traffic.READERS, Traffic.LINKS] * 3 + [Traffic.READERS]
+    assert pacer.wait_s(links, 9.0) == 0.0
 
 
 def test_urgent_bytes_do_not_wait_and_bulk_makes_room_for_them_up_to_a_bound() -> None:
     pacer = Pacer(LineRate(10_000.0))
     ticket = pacer.ticket(Traffic.COPIES)
-    pacer.enter(ticket)
+    pacer.enter(ticket, 0.0)
     pacer.charge(5_000, 0.0)
     assert pacer.wait_s(ticket, 0.0) == pytest.approx(0.5)
     pacer.charge(10_000_000, 0.0)
