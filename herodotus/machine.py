@@ -27,6 +27,7 @@ from herodotus.peers.net.tls_line import TcpPort, TlsLine, claim_tcp, dial_tls
 from herodotus.peers.supplies import watch_supplies
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.http_connection import SharedLine
 from herodotus.portal.http_relay import AT_ONCE, BODY_BYTES_MAX, HttpRelay
 from herodotus.portal.server import Portal
 from herodotus.store import LocalStorage, ThreadWorkers
@@ -96,8 +97,14 @@ class Machine(ThreadWorkers, LocalStorage):
     ) -> HttpFetcher:
         return HttpFetcher(settings, wall_clock=wall_clock, rules=rules)
 
-    def serve(self, settings: HttpSettings, handlers: Handlers, front: Front) -> Portal:
-        return Portal(settings, handlers, front)
+    def serve(
+        self,
+        settings: HttpSettings,
+        handlers: Handlers,
+        front: Front,
+        shared: Callable[[str], SharedLine | None],
+    ) -> Portal:
+        return Portal(settings, handlers, front, shared)
 
     def relay(
         self,

@@ -80,6 +80,7 @@ from herodotus.peers.standings import standings_now
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import Shelf
+from herodotus.portal.client_limits import is_outside
 from herodotus.portal.handlers import Handlers, PortalRooms
 from herodotus.portal.holders import RingDirections
 from herodotus.portal.metrics import PortalFigures
@@ -223,7 +224,12 @@ class Peer:
             rooms=self._rooms.all,
             is_secret=self._operator.is_secret,
         )
-        self._portal = world.serve(http, self._handlers, Front(lambda: shelf.stamp, world.unix_s))
+        front = Front(lambda: shelf.stamp, world.unix_s)
+        self._portal = world.serve(http, self._handlers, front, self._line_to)
+
+    def _line_to(self, reader: str) -> LinePacer | None:
+        one_house = self._parts.charter.allow_private_addresses
+        return self._pacer if is_outside(reader, is_one_house=one_house) else None
 
     def _is_relayed(self, peer: bytes) -> bool:
         return self._call_port.streams.ways.is_relayed(peer)

@@ -11,6 +11,7 @@ and calls, the crawl for the web. This is all of it together, and what readers n
 Sleeping, deadlines, locks and task groups are anyio's in both worlds; steady time in the loop is `anyio.current_time`.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol
 
@@ -23,6 +24,7 @@ from herodotus.peers.net.line import Line
 from herodotus.peers.rests import SuppliedWorld
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.http_connection import SharedLine
 from herodotus.portal.other_holders import OpenRelay
 from herodotus.store import StoreWorld
 
@@ -80,7 +82,13 @@ class World(StoreWorld, RingWorld, WebWorld, SuppliedWorld, Protocol):
         """Opens a connection and closes it. Raises OSError where nobody answers."""
         ...
 
-    def serve(self, settings: HttpSettings, handlers: Handlers, front: Front) -> PortalServer: ...
+    def serve(
+        self,
+        settings: HttpSettings,
+        handlers: Handlers,
+        front: Front,
+        shared: Callable[[str], SharedLine | None],
+    ) -> PortalServer: ...
 
     def relay(
         self,

@@ -38,6 +38,7 @@ from herodotus.peers.membership import FinderParts
 from herodotus.portal.answer import Answer
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.http_connection import SharedLine
 from herodotus.portal.http_relay import ANSWER_S, AT_ONCE, BODY_BYTES_MAX, HEADERS_SAID
 from herodotus.portal.other_holders import PortalAddress
 from herodotus.portal.request import Request
@@ -267,8 +268,14 @@ class SimulatedMachine:
             self._around.origins, self._host.number, settings.user_agent, wall_clock, self.check_alive
         )
 
-    def serve(self, settings: HttpSettings, handlers: Handlers, front: Front) -> "SimulatedPortal":
-        del front
+    def serve(
+        self,
+        settings: HttpSettings,
+        handlers: Handlers,
+        front: Front,
+        shared: Callable[[str], SharedLine | None],
+    ) -> "SimulatedPortal":
+        del front, shared
         return SimulatedPortal(self._around, self._host, settings, handlers)
 
     def relay(

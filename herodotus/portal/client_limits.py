@@ -9,6 +9,7 @@ from http import HTTPStatus
 from ipaddress import IPv6Address
 from math import ceil
 
+from crawler.core.urls import is_public
 from dht.core.limits import Buckets, Rate
 from herodotus.portal.answer import PUBLIC, Answer, problem
 from herodotus.portal.request import Request, parsed_address
@@ -41,6 +42,11 @@ class ClientLimits:
 def is_this_machine(address: str) -> bool:
     parsed = parsed_address(address)
     return parsed is not None and parsed.is_loopback
+
+
+def is_outside(address: str, *, is_one_house: bool) -> bool:
+    """Does this reader take the line that we share with peers? `is_one_house`: all peers are at private addresses."""
+    return (is_one_house or is_public(address)) and not is_this_machine(address)
 
 
 def client_of(address: str) -> str:

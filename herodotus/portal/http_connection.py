@@ -10,9 +10,10 @@ aiohttp has answered it. Silence is watched here, because aiohttp does not see t
 
 import asyncio
 import re
-from collections.abc import Callable
+import socket
+from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import cast
+from typing import Protocol, cast
 
 from crawler.carried import carried
 from herodotus.portal.answer_cache import CachedRequest, Front
@@ -30,6 +31,33 @@ come by then; a video plays on as long as there is room."""
 _DOOR_BYTES_MAX = 16 * 1024
 """Of a request whose secret is looked for: aiohttp takes no larger head."""
 _SECRET = re.compile(rb"(?i)\r\nauthorization:[ \t]*bearer[ \t]+([^\s]{1,200})[ \t]*\r\n")
+
+
+PACED_BYTES = 16 * 1024
+"""More leaves piece by piece; so much is half a second of a line of 256 kbit/s."""
+
+
+class SharedLine(Protocol):
+    """What readers' bytes leave by, and leases, links and copies beside them."""
+
+    @property
+    def rate(self) -> float | None:
+        """Bytes a second; None: it was never full."""
+        ...
+
+    def charge(self, size: int) -> None:
+        """So many bytes leave, and other parts make room for them."""
+        ...
+
+    def reader(
+        self,
+        sock: socket.socket,
+        host: str,
+        write: Callable[[bytes], Awaitable[None]],
+        held: Callable[[], int],
+    ) -> Callable[[bytes], Awaitable[float]]:
+        """What sends by turns, and says how long it waited for them. `held`: bytes that wait before the socket."""
+        ...
 
 
 class Entry(Enum):
@@ -60,6 +88,7 @@ class HttpConnection(asyncio.Protocol):
         enters: Callable[["HttpConnection"], Entry],
         left: Callable[["HttpConnection"], None],
         is_secret: Callable[[str], bool],
+        shared: Callable[[str], SharedLine | None] = lambda address: None,
     ) -> None:
         """`enters` says whether there is room; unless it is full, `left` is called later, once. `is_secret`: whether a
         secret is the operator's."""
@@ -71,6 +100,9 @@ class HttpConnection(asyncio.Protocol):
         self._enters = enters
         self._left = left
         self._is_secret = is_secret
+        self._shared = shared
+        self.line: SharedLine | None = None
+        """By which its answers leave, if that is shared with other parts of this peer."""
         self._at_door: bytearray | None = None
         """What it has said there."""
         self._phase = _Phase.FREE
@@ -139,6 +171,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = opened = cast("asyncio.Transport", transport)  # uvloop's has another class
         name = transport.get_extra_info("peername")
         self.address = str(name[0]) if name else ""
+        self.line = self._shared(self.address)
         entry = self._enters(self) if self.address else Entry.FULL
         if entry is Entry.FULL:
             self._refuse(opened)
@@ -179,9 +212,11 @@ class HttpConnection(asyncio.Protocol):
             if question is not None:
                 parts = self._front.answer(question)
                 if parts is not None and self._transport is not None and not self._transport.is_closing():
-                    self._since = self._now()
-                    self._transport.write(b"".join(parts))
-                    return
+                    answer = b"".join(parts)
+                    if self._leaves_at_once(len(answer)):
+                        self._since = self._now()
+                        self._transport.write(answer)
+                        return
             self.question = question
             is_one = question is not None or self._front.is_whole(data)
             self._phase = _Phase.ONE if is_one else _Phase.HANDED_OVER
@@ -189,6 +224,15 @@ class HttpConnection(asyncio.Protocol):
             self.question = None
             self._phase = _Phase.HANDED_OVER
         self.inner.data_received(data)
+
+    def _leaves_at_once(self, size: int) -> bool:
+        """What is large waits for its turn on a line that was full, which is aiohttp's to do."""
+        if self.line is None:
+            return True
+        if size > PACED_BYTES and self.line.rate is not None:
+            return False
+        self.line.charge(size)
+        return True
 
     def eof_received(self) -> bool | None:
         return self.inner.eof_received()

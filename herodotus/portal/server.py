@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from operator import itemgetter
@@ -22,7 +22,7 @@ from herodotus.portal.answer import Answer, Passing
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.client_limits import is_this_machine
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.http_connection import Entry, HttpConnection
+from herodotus.portal.http_connection import PACED_BYTES, Entry, HttpConnection, SharedLine
 from herodotus.portal.request import BODY_BYTES_MAX, Request
 
 logger = logging.getLogger(__name__)
@@ -63,11 +63,38 @@ def _finish_head(response: web.StreamResponse, answer: Answer) -> None:
     response.headers["Content-Type"] = answer.content_type
 
 
+def _writer(
+    request: web.Request,
+    response: web.StreamResponse,
+    visitor: HttpConnection | None,
+    patience: anyio.CancelScope,
+) -> Callable[[bytes | memoryview], Awaitable[None]]:
+    """By turns where the line is shared; waiting for them does not count against the reader."""
+    transport = request.transport
+    if visitor is None or visitor.line is None or transport is None:
+        return response.write
+    sock, held = transport.get_extra_info("socket"), transport.get_write_buffer_size
+    send = visitor.line.reader(sock, visitor.address, response.write, held)
+
+    async def write(data: bytes | memoryview) -> None:
+        patience.deadline += await send(bytes(data))
+
+    return write
+
+
 class Portal:
     """`claimed` holds the port, `serving` answers on it; `endpoint` is where it listens meanwhile."""
 
-    def __init__(self, settings: HttpSettings, handlers: Handlers, front: Front) -> None:
+    def __init__(
+        self,
+        settings: HttpSettings,
+        handlers: Handlers,
+        front: Front,
+        shared: Callable[[str], SharedLine | None] = lambda address: None,
+    ) -> None:
+        """`shared`: the line by which a reader at this address is answered, if other parts of this peer share it."""
         self._settings = settings
+        self._shared = shared
         self._handlers = handlers
         self._front = front
         self._visitors: dict[object, HttpConnection] = {}
@@ -190,9 +217,11 @@ class Portal:
         if answer.passing is not None:
             if visitor is not None:
                 visitor.sending()
-            return await self._passed(request, answer, answer.passing)
-        size = len(answer.body)
-        if size <= _LARGE_BYTES or request.method == "HEAD":
+            return await self._passed(request, answer, answer.passing, visitor)
+        size, line = len(answer.body), None if visitor is None else visitor.line
+        if request.method == "HEAD" or size <= (_LARGE_BYTES if line is None else PACED_BYTES):
+            if line is not None and request.method != "HEAD":
+                line.charge(size)
             return _response(answer)
         if self._outgoing_bytes and self._outgoing_bytes + size > _OUTGOING_BYTES_MAX:
             return web.Response(status=503, headers={"Retry-After": "10"})
@@ -200,23 +229,27 @@ class Portal:
         if visitor is not None:
             visitor.sending()
         try:
-            return await self._sent(request, answer, self._settings.idle_s + size / SLOWEST_BYTES_PER_S)
+            patience_s = self._settings.idle_s + size / SLOWEST_BYTES_PER_S
+            return await self._sent(request, answer, patience_s, visitor)
         finally:
             self._outgoing_bytes -= size
 
-    async def _passed(self, request: web.Request, answer: Answer, passing: Passing) -> web.StreamResponse:
+    async def _passed(
+        self, request: web.Request, answer: Answer, passing: Passing, visitor: HttpConnection | None
+    ) -> web.StreamResponse:
         """A body that is read while it is sent takes no room."""
         response = web.StreamResponse(status=answer.status, headers=answer.headers)
         _finish_head(response, answer)
         response.content_length = passing.size
         patience_s = self._settings.idle_s + passing.size / SLOWEST_BYTES_PER_S
         is_whole = False
-        with anyio.move_on_after(patience_s), suppress(ArchiveError):
+        with anyio.move_on_after(patience_s) as scope, suppress(ArchiveError):
             await response.prepare(request)
             if request.method != "HEAD":
+                write = _writer(request, response, visitor, scope)
                 async with aclosing(passing.pieces()) as pieces:
                     async for piece in pieces:
-                        await response.write(piece)
+                        await write(piece)
             await response.write_eof()
             is_whole = True
         if not is_whole:
@@ -225,7 +258,9 @@ class Portal:
                 request.transport.abort()
         return response
 
-    async def _sent(self, request: web.Request, answer: Answer, patience_s: float) -> web.StreamResponse:
+    async def _sent(
+        self, request: web.Request, answer: Answer, patience_s: float, visitor: HttpConnection | None
+    ) -> web.StreamResponse:
         """A reader that is slower than that is dropped, because the answer waits in memory. In parts: the transport
         would copy what it cannot send at once."""
         response = web.StreamResponse(status=answer.status, headers=answer.headers)
@@ -234,8 +269,9 @@ class Portal:
         body = memoryview(answer.body)
         with anyio.move_on_after(patience_s) as scope:
             await response.prepare(request)
+            write = _writer(request, response, visitor, scope)
             for start in range(0, len(body), _LARGE_BYTES):
-                await response.write(body[start : start + _LARGE_BYTES])
+                await write(body[start : start + _LARGE_BYTES])
             await response.write_eof()
         if scope.cancelled_caught:
             self.left += 1
@@ -280,6 +316,7 @@ class Portal:
             enters=self._enters,
             left=self._left,
             is_secret=self._handlers.is_secret,
+            shared=self._shared,
         )
 
     def _enters(self, visitor: HttpConnection) -> Entry:

@@ -4,9 +4,13 @@ The decisions are `core.pacer`'s. This shell waits for turns, hands pieces to th
 way looks. A connection keeps no more than two pieces unsent in the kernel: what is there cannot be overtaken.
 """
 
+import socket
+import sys
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from struct import unpack_from
 from typing import Final, Protocol
 
 import anyio
@@ -14,6 +18,9 @@ import anyio
 from herodotus.core.pacer import LineRate, OwnQueue, Pacer, Ticket, Traffic, WaySample
 from herodotus.peers.net.connection import FrameConnection
 
+TCP_INFO_BYTES: Final = 220
+"""Of the kernel's `struct tcp_info`, up to its `tcpi_dsack_dups`."""
+HAS_TCP_INFO: Final = sys.platform == "linux"
 LOOK_S: Final = 0.05
 LOOK_FULL_S: Final = 0.001
 """While a new line's window is full: on a fast one it is so for less."""
@@ -30,14 +37,65 @@ def traffic_of(service: str) -> Traffic:
     return _TRAFFIC.get(service.partition(".")[0], Traffic.LINKS)
 
 
+def way_of(sock: socket.socket) -> WaySample | None:
+    """As the kernel's own clock saw the last packets; None on a system that does not tell, or where it is closed."""
+    if not HAS_TCP_INFO:
+        return None
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+    except (OSError, ValueError):  # the second is uvloop's word for a closed one
+        return None
+    if len(info) < TCP_INFO_BYTES:  # a kernel before 4.19
+        return None
+    segment_bytes, (waiting, known) = unpack_from("=I", info, 16)[0], unpack_from("=II", info, 24)
+    round_trip_us, (unsent, least_us) = unpack_from("=I", info, 68)[0], unpack_from("=II", info, 144)
+    packets, (sent, sent_again, twice) = (
+        unpack_from("=I", info, 156)[0],
+        unpack_from("=QQI", info, 200),
+    )
+    under_way = (
+        (waiting - known) * sent // max(packets, 1)
+    )  # what was received out of order has arrived as well
+    return WaySample(
+        round_trip_s=round_trip_us / 1e6,
+        least_s=min(least_us, round_trip_us) / 1e6,
+        # What was sent again though it was only late has crossed the line twice: as a queue grows that is a tenth.
+        acknowledged_bytes=sent - sent_again - under_way + twice * segment_bytes,
+        under_way_bytes=under_way,
+        unsent_bytes=unsent,
+    )
+
+
+def keep_unsent_below(sock: socket.socket, size: int) -> None:
+    """A write waits until the system holds fewer bytes that have not left, where it can."""
+    if HAS_TCP_INFO:
+        with suppress(OSError, ValueError):  # gone already: the next write says so
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, size)
+
+
 class Carrier(Protocol):
     """A connection of calls, or a reader's."""
 
     @property
     def host(self) -> str: ...
     def way(self) -> WaySample | None: ...
-    def keep_unsent_below(self, size: int) -> None: ...
-    async def send(self, data: bytes) -> None: ...
+
+
+class _Reader:
+    """Implements `Carrier`."""
+
+    def __init__(self, sock: socket.socket, host: str, held: Callable[[], int]) -> None:
+        self._sock, self.host, self._held = sock, host, held
+        self._unsent_max = 0
+
+    def way(self) -> WaySample | None:
+        found = way_of(self._sock)
+        return None if found is None else replace(found, unsent_bytes=found.unsent_bytes + self._held())
+
+    def keep_unsent_below(self, size: int) -> None:
+        if size != self._unsent_max:
+            self._unsent_max = size
+            keep_unsent_below(self._sock, size)
 
 
 @dataclass(slots=True)
@@ -108,18 +166,31 @@ class LinePacer:
             self._pacer.end(ticket)
             self._tell()
 
-    async def send_to_reader(self, carrier: "Carrier", data: bytes | memoryview) -> float:
-        """How long it waited for turns, which is not the reader's fault. Raises what the carrier does."""
-        view, sent, waited_s = memoryview(data), 0, 0.0
-        while sent < len(view):
-            began = anyio.current_time()
-            size = await self._turn(self._pacer.ticket(Traffic.READERS), len(view) - sent)
-            waited_s += anyio.current_time() - began
-            carrier.keep_unsent_below(2 * self._pacer.piece_bytes(anyio.current_time()))
-            await carrier.send(bytes(view[sent : sent + size]))
-            sent += size
-            self._note(carrier)
-        return waited_s
+    def reader(
+        self,
+        sock: socket.socket,
+        host: str,
+        write: Callable[[bytes], Awaitable[None]],
+        held: Callable[[], int],
+    ) -> Callable[[bytes], Awaitable[float]]:
+        """What sends to a reader and says how long it waited for turns, which is not the reader's fault. Raises what
+        `write` does. `held`: bytes that wait before the socket.
+        """
+        carrier = _Reader(sock, host, held)
+
+        async def by_turns(data: bytes) -> float:
+            sent, waited_s = 0, 0.0
+            while sent < len(data):
+                began = anyio.current_time()
+                size = await self._turn(self._pacer.ticket(Traffic.READERS), len(data) - sent)
+                waited_s += anyio.current_time() - began
+                carrier.keep_unsent_below(2 * self._pacer.piece_bytes(anyio.current_time()))
+                await write(data[sent : sent + size])
+                sent += size
+                self._note(carrier)
+            return waited_s
+
+        return by_turns
 
     async def _turn(self, ticket: Ticket, size: int) -> int:
         self._pacer.enter(ticket, anyio.current_time())

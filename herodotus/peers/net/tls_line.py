@@ -2,13 +2,11 @@
 
 import socket
 import ssl
-import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from functools import cached_property
 from random import Random, SystemRandom
-from struct import unpack_from
 from typing import Self
 
 import anyio
@@ -34,15 +32,13 @@ from herodotus.peers.net.arranged import (
 )
 from herodotus.peers.net.certificate import called_context, caller_context, key_of
 from herodotus.peers.net.line import LineBrokenError, WrongProtocolError
+from herodotus.peers.net.pacing import keep_unsent_below, way_of
 from herodotus.peers.net.wire import ALPN
 
 RECEIVE_BYTES = 1 << 16
 SEND_BYTES = 1 << 18
 """At a time: TLS encrypts a whole piece before it leaves."""
 BACKLOG = 128
-TCP_INFO_BYTES = 220
-"""Of the kernel's `struct tcp_info`, up to its `tcpi_dsack_dups`."""
-_HAS_TCP_INFO = sys.platform == "linux"
 _CLAIM_TRIES = 32
 
 
@@ -54,35 +50,6 @@ def line_errors() -> Iterator[None]:
         raise LineBrokenError("closed") from error
     except (anyio.BrokenResourceError, anyio.BusyResourceError, OSError, ssl.SSLError) as error:
         raise LineBrokenError(type(error).__name__) from error
-
-
-def way_of(sock: socket.socket) -> WaySample | None:
-    """As the kernel's own clock saw the last packets; None on a system that does not tell, or where it is closed."""
-    if not _HAS_TCP_INFO:
-        return None
-    try:
-        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
-    except (OSError, ValueError):  # the second is uvloop's word for a closed one
-        return None
-    if len(info) < TCP_INFO_BYTES:  # a kernel before 4.19
-        return None
-    segment_bytes, (waiting, known) = unpack_from("=I", info, 16)[0], unpack_from("=II", info, 24)
-    round_trip_us, (unsent, least_us) = unpack_from("=I", info, 68)[0], unpack_from("=II", info, 144)
-    packets, (sent, sent_again, twice) = (
-        unpack_from("=I", info, 156)[0],
-        unpack_from("=QQI", info, 200),
-    )
-    under_way = (
-        (waiting - known) * sent // max(packets, 1)
-    )  # what was received out of order has arrived as well
-    return WaySample(
-        round_trip_s=round_trip_us / 1e6,
-        least_s=min(least_us, round_trip_us) / 1e6,
-        # What was sent again though it was only late has crossed the line twice: as a queue grows that is a tenth.
-        acknowledged_bytes=sent - sent_again - under_way + twice * segment_bytes,
-        under_way_bytes=under_way,
-        unsent_bytes=unsent,
-    )
 
 
 class TlsLine:
@@ -136,9 +103,8 @@ class TlsLine:
         return None if self._socket is None else way_of(self._socket)
 
     def keep_unsent_below(self, size: int) -> None:
-        if _HAS_TCP_INFO and self._socket is not None:
-            with suppress(OSError, ValueError):  # gone already: the next write says so
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, size)
+        if self._socket is not None:
+            keep_unsent_below(self._socket, size)
 
     async def receive(self) -> bytes:
         with line_errors():

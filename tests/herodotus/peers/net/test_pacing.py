@@ -1,5 +1,7 @@
 """Do the bytes of calls leave in turn, in pieces, each connection's in order? With connections of a test's making."""
 
+import socket
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -8,7 +10,7 @@ import trio.testing
 
 from herodotus.core.pacer import SHARE, Traffic, WaySample
 from herodotus.peers.net.connection import FrameConnection
-from herodotus.peers.net.pacing import LinePacer, traffic_of
+from herodotus.peers.net.pacing import HAS_TCP_INFO, LinePacer, traffic_of, way_of
 
 pytestmark = pytest.mark.anyio
 
@@ -142,3 +144,48 @@ async def test_another_address_is_another_line() -> None:
     await anyio.sleep(1.0)
     await pacer.send(connection, bytes(100), "copies.put")
     assert pacer.rate is None
+
+
+async def test_a_reader_takes_turns_with_copies_and_a_lease_passes_both() -> None:
+    log: list[tuple[str, int, float]] = []
+    pacer, read = LinePacer(offered=32_000.0), bytearray()
+    ours, other = socket.socketpair()
+
+    async def write(data: bytes) -> None:
+        await anyio.lowlevel.checkpoint()
+        read.extend(data)
+        log.append(("reader", len(data), anyio.current_time()))
+
+    with ours, other:
+        send, waited = pacer.reader(ours, "192.0.2.9", write, lambda: 0), 0.0
+        body = bytes(range(256)) * 64
+
+        async def be_read() -> None:
+            nonlocal waited
+            waited = await send(body)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pacer.send, FrameConnection(Wire(log, "copy")), bytes(16_000), "copies.put")
+            tasks.start_soon(be_read)
+            await anyio.sleep(0.2)
+            asked = anyio.current_time()
+            await pacer.send(FrameConnection(Wire(log, "ask")), bytes(100), "leases.ask")
+            assert anyio.current_time() == asked
+    assert bytes(read) == body
+    assert waited == pytest.approx(1.0, abs=0.1), "half of the line"
+    both = [name for name, _, _ in log if name != "ask"]
+    assert all({"copy", "reader"} == set(pair) for pair in pairwise(both[:18]))
+    assert max(size for _, size, _ in log) == 1_600
+
+
+def test_a_socket_tells_how_its_way_looks_until_it_is_closed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_connection(server.getsockname()) as ours, server.accept()[0] as other:
+            ours.sendall(bytes(5_000))
+            while len(other.recv(5_000, socket.MSG_PEEK)) < 5_000:
+                pass
+            found = way_of(ours)
+            if HAS_TCP_INFO:
+                assert found is not None
+                assert found.acknowledged_bytes + found.under_way_bytes + found.unsent_bytes == 5_000
+        assert way_of(ours) is None
