@@ -38,13 +38,13 @@ from dht.core.messages import (
 )
 from dht.core.newcomers import Newcomers
 from dht.core.records import (
-    SLOW,
     Contact,
     Death,
     Departure,
     News,
     SignedRecord,
     first_contact_of,
+    is_passed_over,
     plausible_incarnation,
     record_fault,
 )
@@ -172,7 +172,7 @@ class Gossip:
             self.refutations.refuted(tomb, now)
         before = self._table.records.get(record.peer)
         self._table.put(signed)
-        if (before.record.flags if before is not None else 0) & SLOW != record.flags & SLOW:
+        if (before is not None and is_passed_over(before.record)) != is_passed_over(record):
             self._host.effects.append(PaceChanged(peer=record.peer))
         self.seats.entered(record)
         assert self._table.records[record.peer] is signed

@@ -20,13 +20,13 @@ from dht.core.records import (
     LEAF,
     RELAY_BYTES,
     RELAYS_MAX,
-    SLOW,
     Address,
     Contact,
     Line,
     PeerRecord,
     SignedRecord,
     first_contact_of,
+    is_passed_over,
 )
 
 LOST: Final = frozenset({"dead", "departed"})
@@ -113,22 +113,22 @@ class RingReader(ABC):
         return own_arcs(nodes, machine.table.counterclockwise, copies)
 
     def prompt_of(self, holders: Sequence[Contact]) -> Contact:
-        """Who of a key's holders, the owner first, answers in its owner's place where that one's line is slow."""
-        quick = (one for one in holders[:STAND_INS] if not self._is_slow(one.peer))
+        """Who of a key's holders, the owner first, answers in its owner's place where that one is passed over."""
+        quick = (one for one in holders[:STAND_INS] if not self._is_passed_over(one.peer))
         return next(quick, holders[0])
 
     def prompt_arcs(self) -> tuple[Arc, ...]:
         """The keys for which `prompt_of` names this peer."""
         stand_ins = min(STAND_INS, self.machine.rules.holders.copies)
-        if stand_ins < 2 or not any(map(self._is_slow, self.machine.table.records)):
+        if stand_ins < 2 or not any(map(self._is_passed_over, self.machine.table.records)):
             return self.my_arcs(1)
         table, me = self.table(), self.machine.me.peer
         lines = ((stretch, table.holders(stretch)[:stand_ins]) for _, stretch in table.share(me))
         return tuple(table.arc(stretch) for stretch, line in lines if self.prompt_of(line).peer == me)
 
-    def _is_slow(self, peer: PeerKey) -> bool:
+    def _is_passed_over(self, peer: PeerKey) -> bool:
         record = self.record_of(peer)
-        return record is not None and bool(record.flags & SLOW)
+        return record is not None and is_passed_over(record)
 
     def table(self) -> Table:
         """Who holds what by our table of members, without those who are silent to us; made again when it changed.

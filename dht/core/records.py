@@ -295,6 +295,11 @@ def _time_fault(record: PeerRecord, now: float) -> str | None:
     return None
 
 
+def is_passed_over(record: PeerRecord) -> bool:
+    """As a steward: its line is slow, or it can ask nothing of sites that have IPv4 alone, which are most."""
+    return bool(record.flags & SLOW) or all(len(line.host) != IPV4_BYTES for line in record.lines)
+
+
 def stream_port(address: Address, lines: tuple[Line, ...]) -> int:
     """Where streams come in at the host of an address, 0 for nowhere; its own number where no line tells another."""
     return next((line.tcp for line in lines if line.host == address.host), address.port)

@@ -163,6 +163,22 @@ def test_the_first_of_three_holders_on_a_prompt_line_stands_in_for_a_slow_owner(
         assert reader.prompt_of(line) == line[expected]
 
 
+def test_a_member_without_ipv4_is_passed_over_as_one_on_a_slow_line() -> None:
+    dual, ours = of_families(1, six(1), four(1)), of_families(0, four(0))
+    apart = of_families(3, six(3))
+    reader = town(ours, dual, apart)
+    line = [
+        next(one for one in reader.contacts() if one.peer == record.peer) for record in (apart, dual, ours)
+    ]
+    assert reader.prompt_of(line) == line[1]
+    assert reader.prompt_of([line[0]]) == line[0], "where none has IPv4, the owner does it"
+    own, chance = Arcs(reader.prompt_arcs()), Random(4)
+    for key in (Key(chance.randbytes(20)) for _ in range(100)):
+        prompt = reader.prompt_of(reader.holders_by_place(key, STAND_INS))
+        assert prompt.peer != apart.peer
+        assert (key in own) == (prompt == reader.me)
+
+
 def test_each_key_has_one_prompt_owner_whoever_is_slow() -> None:
     """As every reader of one table sees it: what is ours is what `prompt_of` says of each key."""
     reader, chance = ring(crowd=5, others=9), Random(3)
