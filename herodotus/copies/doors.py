@@ -1,9 +1,10 @@
 """May this capture of another peer come in? The doors of `core.doors`, with the ring, the clock, and the other holders.
 
 What no owner brings in time must be with two holders in different places. The sender is one of them if it is a
-holder; the others are asked for the very content (`copies/1/has`), many captures in one call. A holder may also say
+holder; the others are asked for the very content (`copies/1/has`), many captures in one call. The window under which it
+was fetched counts as the word of its steward and of its signer, if they are members. A holder may also say
 that it never came, if it has held the key since before its date (`core.copies.tenure`). Where more places say so than
-have it, it is a claim: somebody invented a past.
+stand for it, it is a claim: somebody invented a past.
 """
 
 import logging
@@ -102,7 +103,7 @@ class DoorRules:
 
 @dataclass(slots=True)
 class _Question:
-    """Does anybody else have this? `places` are those that do."""
+    """Does anybody else have this? `places` are those that do, or vouch for it by a window."""
 
     key: bytes
     sha256: bytes
@@ -203,17 +204,18 @@ class Doors:
             self._clocks.came_ahead(self._place_of(parts, sender), parts.now())
             return TurnedAway.AHEAD
         stated = passage_in(deposit)
+        vouchers = set[Hashable]()
         if stated.first is not Door.BROUGHT_IN and self._is_permitted(parts, deposit, signer):
             door = crawled_at(time_s, now_s)
-            if door is None and self._stand_two(parts, deposit, signer):
-                return Passage(stated.first, is_healed=True)
-            if door is not None and self._is_fetcher(parts, deposit, signer):
+            if door is None:
+                vouchers = self._vouching(parts, deposit, signer)
+            elif self._is_fetcher(parts, deposit, signer):
                 return Passage(door)
         must_stay = stated.first is Door.BROUGHT_IN and not rules.spreads_imports
         if must_stay or (stated.first is not Door.BROUGHT_IN and self._is_before_the_network(time_s)):
             is_elsewhere: bool | None = await self._is_damaged_here(parts, deposit)
         else:
-            is_elsewhere = await self._is_held_elsewhere(parts, deposit, sender)
+            is_elsewhere = await self._is_held_elsewhere(parts, deposit, sender, vouchers)
         if is_elsewhere:
             return Passage(stated.first, is_healed=True)
         if rules.spreads_imports and self._counts(parts, signer):
@@ -297,26 +299,31 @@ class Doors:
             ahead += one.peer not in parts.view.absent
         return False
 
-    def _stand_two(self, parts: Parts, deposit: Deposit, signer: PeerKey) -> bool:
-        """A steward may sign any past for itself: of days long gone two places must tell. Where there are no more
-        places than copies, whoever was there first may have been all there was."""
+    def _vouching(self, parts: Parts, deposit: Deposit, signer: PeerKey) -> set[Hashable]:
+        """Places that say by an old window that the capture was made then: the steward's, and that of its signer. A
+        key that is no member is in no place; a steward makes as many as it likes."""
         window = _window_in(deposit)
         assert window is not None, "it permits the capture"
+        return {self._place_of(parts, peer) for peer in (window.steward, signer) if self._counts(parts, peer)}
+
+    def _are_few(self, parts: Parts) -> bool:
+        """Where there are no more places than copies, whoever was there first may have been all there was."""
         places = {self._place_of(parts, peer) for peer in parts.view.table.peers if self._counts(parts, peer)}
-        if len(places) <= parts.view.copies:
-            return True
-        return self._place_of(parts, window.steward) != self._place_of(parts, signer)
+        return len(places) <= parts.view.copies
 
     # -- the second holder --------------------------------------------------------------------------------
 
     async def _is_damaged_here(self, parts: Parts, deposit: Deposit) -> bool:
         return (await parts.opened().held([capture_key(deposit.id)[1:]]))[0] is Held.HERE
 
-    async def _is_held_elsewhere(self, parts: Parts, deposit: Deposit, sender: PeerKey) -> bool | None:
-        """None: somebody who might say yes does not answer."""
+    async def _is_held_elsewhere(
+        self, parts: Parts, deposit: Deposit, sender: PeerKey, vouchers: set[Hashable]
+    ) -> bool | None:
+        """Do two places stand for it, and no fewer than say that it never came? None: somebody who might say yes does
+        not answer."""
         key, me, place_of = capture_key(deposit.id)[1:], parts.view.me, partial(self._place_of, parts)
         holders = self._holders(parts, key)
-        question = _Question(key, deposit.id.digest, holders, deposit.capture.time_s)
+        question = _Question(key, deposit.id.digest, holders, deposit.capture.time_s, places=vouchers)
         if sender in holders:
             question.places.add(place_of(sender))
         held = (await parts.opened().held([key]))[0]
@@ -327,6 +334,8 @@ class Doors:
         question.asked |= {me, sender}
         elsewhere = {place_of(one) for one in holders} - {place_of(me)}
         needed = max(1, min(PLACES_NEEDED, len(elsewhere)))
+        if vouchers and self._are_few(parts):
+            needed = 1
         while not self._is_decided(parts, question, needed):
             question.answered = anyio.Event()
             self._waiting.append(question)

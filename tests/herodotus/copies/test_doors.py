@@ -476,6 +476,40 @@ def test_a_steward_invents_no_past_of_its_hosts() -> None:
     play_with(play)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_steward_invents_no_past_with_a_key_that_it_made_up(is_known: bool) -> None:
+    """Such a key is in no place. What a peer signed that left needs a holder beside its steward."""
+
+    async def play(net: Net) -> None:
+        owner, second, third, *_ = by_rank(net)
+        steward = next(one for one in by_steward_rank(net) if one not in (owner, second, third))
+        signer = third if is_known else net.add()
+        forged = made(signer, URL, now_s(net) - 40 * DAY_S, b"invented", steward=steward)
+        outcome = wire.STORED if is_known else wire.DECLINED
+        assert await put(owner, steward.me, forged) == [outcome]
+        if not is_known:
+            doors_of(owner).declined = Declined()
+            await second.store.store(forged)
+            assert await put(owner, steward.me, forged) == [wire.STORED]
+
+    play_with(play)
+
+
+def test_a_steward_and_a_signer_invent_no_past_of_days_when_others_held_the_page() -> None:
+    """Two places of age, of which one is a steward of the host: their window outweighs no holder that was there."""
+
+    async def play(net: Net) -> None:
+        first, *_ = by_rank(net)
+        days_passed(net)
+        steward, signer = [one for one in by_steward_rank(net)[:3] if one is not first][:2]
+        forged = made(signer, URL, now_s(net) - 9 * DAY_S, b"invented", steward=steward)
+        assert await put(first, signer.me, forged) == [wire.DECLINED]
+        before = made(signer, URL, now_s(net) - 2 * HELD_DAYS * DAY_S, b"of before", steward=steward)
+        assert await put(first, signer.me, before) == [wire.STORED], "nobody can know"
+
+    play_with(play, copies=6)
+
+
 def test_an_old_capture_needs_no_second_holder_where_its_window_holds() -> None:
     async def play(net: Net) -> None:
         owner, second, third, *_ = by_rank(net)
