@@ -60,7 +60,7 @@ class Spares:
     def tasks(self, view: View) -> dict[Task, Scope]:
         """Holders of what we keep as a spare, and the spares of what we hold."""
         found: dict[Task, Scope] = {}
-        if self.fills and view.keeps_spares:
+        if view.keeps_spares:  # also where no more are taken: what is only here must reach its holders
             for peer, arcs in shared(view, view.spare).items():
                 found[peer, Purpose.SPARE] = ranges_of(arcs)
         ours = spares_of_ours(view)

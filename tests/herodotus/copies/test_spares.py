@@ -5,6 +5,7 @@ from dataclasses import replace
 from random import Random
 
 import anyio
+import pytest
 
 from dht.core.ids import Key
 from dht.core.places import PlaceRules
@@ -101,10 +102,12 @@ def test_spares_take_no_room_that_is_needed_and_are_no_surplus_before() -> None:
     in_world(play, copies=COPIES, places=PLACES)
 
 
-def test_what_a_keeper_of_spares_fetched_alone_comes_to_the_holders_beside_what_they_have_of_that_day() -> (
-    None
-):
-    """While the ring was split it owned the URL on its side. Members do not tell how many captures a day has."""
+@pytest.mark.parametrize("full", [0.0, 0.8])
+def test_what_a_keeper_of_spares_fetched_alone_comes_to_the_holders_beside_what_they_have_of_that_day(
+    full: float,
+) -> None:
+    """While the ring was split it owned the URL on its side. Members do not tell how many captures a day has. An
+    archive between the two bounds keeps the spare copies that it has, takes no more, and tells of them all the same."""
 
     async def play(net: Net) -> None:
         net.settings = ROOMY
@@ -115,12 +118,16 @@ def test_what_a_keeper_of_spares_fetched_alone_comes_to_the_holders_beside_what_
         alone = max(keepers(net, first) - {net.by_key[one].number for one in net.holders(first)})
         net.split({alone: 1})
         second = await deposit(net.peers[alone], url, time_s=NOW_S + 60, body=b"changed since")
-        await anyio.sleep(300)  # it has tried to send it
+        if full:
+            archive = net.peers[alone].store.archive
+            archive.settings = ArchiveSettings(archive_bytes_max=int(archive.room().used / full))
+        await anyio.sleep(300)  # it has tried to send it, and seen how full it is
         assert net.copies_of(second) == {alone}
         net.heal()
         holders = {net.by_key[one].number for one in net.holders(second)}
         assert alone not in holders
         await until(lambda: holders <= net.copies_of(second), 3_000)
+        assert net.peers[alone].copies.status().spares.fills is not bool(full)
 
     in_world(play, copies=COPIES, places=PLACES)
 
