@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import anyio
@@ -616,6 +617,45 @@ def test_who_cannot_know_does_not_keep_a_real_past_out(why: str) -> None:
         assert await put(first, second.me, true) == [wire.STORED]
 
     play_with(play, copies=6)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_real_past_heals_after_each_third_of_the_peers_came_back_empty(seed: int) -> None:
+    """Of six copies two to six are left each time. Half of the captures have a window and a signer that is there, the
+    others were signed by a peer that left."""
+
+    async def play(net: Net) -> None:
+        keys = set[bytes]()
+        for number in range(40):
+            url = f"http://example.org/{number}"
+            owner, *_ = by_rank(net, url)
+            at = now_s(net) - 9 * DAY_S - number
+            left = signed(key_number(50), page(url, at, b"by one that left"))
+            old = made(owner, url, at) if number % 2 else left
+            keys.add(key_of(old))
+            for peer in by_rank(net, url)[:6]:
+                await peer.store.store(old)
+        days_passed(net)
+        order = [*net.peers]
+        Random(seed).shuffle(order)
+        for third in (order[0::3], order[1::3], order[2::3]):
+            for peer in third:
+                net.crash(peer, loses_disk=True)
+                peer.tenure = Tenure()
+            await anyio.sleep(120)
+            for peer in third:
+                await net.start(peer)
+            with anyio.move_on_after(4 * 3_600):
+                while any(not set(net.holders(key)) <= having(net, key) for key in keys):  # noqa: ASYNC110  # virtual
+                    await anyio.sleep(60)
+            few = [len(having(net, key)) for key in keys if not set(net.holders(key)) <= having(net, key)]
+            assert not few, few
+
+    play_with(play, peers=12, copies=6)
+
+
+def having(net: Net, key: bytes) -> set[bytes]:
+    return {net.peers[number].me for number in net.copies_of(key)}
 
 
 def losing(peer: Peer) -> None:
