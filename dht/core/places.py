@@ -1,8 +1,8 @@
 """Where does a member count, and since when?  The charter's rules about places, and one member's standing under them.
 
 A *place* is a prefix of an address that one person may well have whole (IPv4 /24, IPv6 /48); an *area* is what a
-provider has (/16, /28).  Copies count by place, and at most a third of them lie in one area: otherwise one machine
-with many keys would be all holders of a key (docs/protocol/holders.md).
+provider has (/16), or all of IPv6, whose prefixes cost nothing.  Copies count by place, and at most a third of them
+lie in one area: otherwise one machine with many keys would be all holders of a key (docs/protocol/holders.md).
 
 `standing_of` is the one function that says so of a record.  All peers must agree on it, so it looks at nothing else.
 """
@@ -31,7 +31,8 @@ class PlaceRules:
     place_v4: int = 24  # bits
     place_v6: int = 48
     area_v4: int = 16
-    area_v6: int = 28
+    area_v6: int = 0
+    """All of IPv6 is one area: a third of the copies at most lie where an address costs nothing."""
     positions_per_place: int = 32
     spare_copies: int = 4
     founded_day: int | None = None

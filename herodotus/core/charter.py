@@ -61,7 +61,9 @@ class Charter:
     area_v4: int = whole(4, 32, "bits").setting(
         16, "length of the IPv4 prefix that is one area, in which at most a third of the copies lie"
     )
-    area_v6: int = whole(8, 64, "bits").setting(28, "length of the IPv6 prefix that is one area")
+    area_v6: int = whole(0, 64, "bits").setting(
+        0, "length of the IPv6 prefix that is one area; 0: all of IPv6, as anybody gets a prefix for nothing"
+    )
     positions_per_place: int = whole(1, 1024).setting(
         32, "positions of one place that count for holders; a peer's table admits eight times as many"
     )

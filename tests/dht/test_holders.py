@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from ipaddress import ip_address
 from random import Random
 
 import pytest
@@ -17,7 +18,7 @@ from dht.core.ids import CIRCLE, Key, PeerKey, distance
 from dht.core.line import Line
 from dht.core.placement import Rule
 from dht.core.places import PlaceRules, Standing, standing_at
-from dht.core.records import Contact
+from dht.core.records import Address, Contact
 from tests.dht.circle import KEYS, POINTS, arc_lists, inside, member, peer
 
 RULES: dict[str, Callable[[int], Rule]] = {
@@ -521,3 +522,21 @@ def test_tables_of_the_same_members_are_alike(rule: Callable[[int], Rule]) -> No
     assert one.is_like(Table(reversed(members), rule(2)))
     assert not one.is_like(Table(members, rule(2), absent=[peer(2)]))
     assert not one.is_like(Table(members[:1], rule(2)))
+
+
+def test_six_ipv6_networks_beside_a_key_are_two_of_its_holders() -> None:
+    """Of three brokers, and one just behind the other. Where all have IPv6 alone, there is nobody else."""
+    free = [f"2001:{broker}:{number}::1" for broker in ("470", "ac0", "db8") for number in (1, 2)]
+    paid = [f"192.{number}.2.1" for number in range(6)]
+    line = [contact_at(number, host) for number, host in enumerate((*free, *paid))]
+    key = Key(bytes(20))
+    found = Table(line, Rule(6, PlaceRules())).of(key)
+    assert [one.address.host for one in found] == [ip_address(one).packed for one in (*free[:2], *paid[:4])]
+    assert len(Table(line[:6], Rule(6, PlaceRules())).of(key)) == 6
+
+
+def contact_at(number: int, host: str) -> Contact:
+    """In the order of their numbers, behind the first key."""
+    position = Key((number + 1).to_bytes(20, "big"))
+    address = Address(host=ip_address(host).packed, port=4_484)
+    return Contact(peer=PeerKey(bytes([number]) * 32), address=address, slot=0, index=0, position=position)

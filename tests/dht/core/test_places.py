@@ -48,9 +48,9 @@ def at(host: str) -> tuple[str, str]:
     return place_at(packed, RULES).hex(" ", 1), area_at(packed, RULES).hex(" ", 1)
 
 
-def test_a_place_is_a_24_and_an_area_a_16_or_a_48_and_a_28() -> None:
+def test_a_place_is_a_24_or_a_48_and_an_area_a_16_or_all_of_ipv6() -> None:
     assert at("192.0.2.7") == ("04 c0 00 02", "04 c0 00")
-    assert at("2001:db8:1234:5678::1") == ("10 20 01 0d b8 12 34", "10 20 01 0d b0")
+    assert at("2001:db8:1234:5678::1") == ("10 20 01 0d b8 12 34", "10")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,8 @@ def test_a_place_is_a_24_and_an_area_a_16_or_a_48_and_a_28() -> None:
         ("10.1.2.3", "10.2.2.3", False, False),
         ("2001:db8:1:1::1", "2001:db8:1:ffff::1", True, True),
         ("2001:db8:1::1", "2001:dbf:1::1", False, True),
-        ("2001:db8:1::1", "2001:dc8:1::1", False, False),
+        ("2001:db8:1::1", "2a00:dc8:1::1", False, True),
+        ("2001:db8:1::1", "192.0.2.7", False, False),
     ],
 )
 def test_two_addresses_share_a_place_or_an_area(one: str, other: str, places: bool, areas: bool) -> None:

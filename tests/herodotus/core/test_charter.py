@@ -154,7 +154,7 @@ def test_places_are_the_networks_rule_and_laboratories_on_one_machine_have_none(
         ("founded", {"founded": "2026-02-30"}),
         ("founded", {"founded": "yesterday"}),
         ("area_v4", {"area_v4": 25}),
-        ("area_v6", {"place_v6": 24}),
+        ("area_v6", {"place_v6": 24, "area_v6": 28}),
         ("places", {"places": "planet"}),
     ],
 )
