@@ -53,7 +53,7 @@ class FullProofService:
         parts, view, now = self._parts, self._parts.view, self._parts.now()
         arcs = reconciliation.arcs_of((question.stretch,))
         # Before the look at what there is: nothing of what the answer speaks of may go from now on.
-        if not view.holds_all(arcs) or not view.promise(sender, arcs, now + question.promise_s):
+        if not view.holds_all(arcs) or not view.promise(sender, arcs, now, question.promise_s):
             return wire.encode_full_answer(wire.FullAnswer(is_holder=False))
         self._ration(sender, len(question.keys), now)
         proof = FullProof(question.nonce)

@@ -87,9 +87,9 @@ class CopyServices:
     def _promise(self, sender: PeerKey, arcs: Arcs, *, is_holder: bool) -> bool:
         view, now = self._parts.view, self._parts.now()
         if is_holder:
-            return view.promise(sender, arcs, now + PROMISE_KEPT_S)
+            return view.promise(sender, arcs, now, PROMISE_KEPT_S)
         # Somebody who leaves may be handing it over: soon we shall have to hold it.
-        return view.may_hold_all(arcs) and view.promise(sender, arcs, now + PROMISE_USED_WITHIN_S)
+        return view.may_hold_all(arcs) and view.promise(sender, arcs, now, PROMISE_USED_WITHIN_S)
 
     async def _tops(self, sender: PeerKey, body: bytes) -> bytes:
         del sender

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from random import Random
 from typing import Protocol
 
@@ -43,7 +44,7 @@ SLACK, SLACK_BY_PLACE = 1, 2
 """Copies beyond k that are taken when offered: two views of the ring may differ by a peer (ring.md 5). Where copies
 count by place, a member more or less moves others up (holders.md 4)."""
 PROMISES_MAX = 16
-"""To one peer; more are made one, of all their ranges and the longest."""
+"""To one peer; of more, two that end one after the other are made one."""
 PROMISED_MAX = 4_096
 """Peers at a time; far fewer hold something with us."""
 
@@ -129,16 +130,20 @@ class View:
     def may_hold_all(self, arcs: Arcs) -> bool:
         return arcs <= self.wide_share
 
-    def promise(self, peer: PeerKey, arcs: Arcs, until: float) -> bool:
-        """Nothing of it goes from here until then. False when too many others count on us already."""
+    def promise(self, peer: PeerKey, arcs: Arcs, now: float, lasts_s: float) -> bool:
+        """Nothing of it goes from here for so long. False when too many others count on us already."""
+        until = now + lasts_s
         if peer not in self.promises and len(self.promises) >= PROMISED_MAX:
             return False
         known = self.promises.setdefault(peer, [])
-        known[:] = [one for one in known if one.arcs != arcs or one.until > until]
+        known[:] = [one for one in known if one.until > now and (one.arcs != arcs or one.until > until)]
         known.append(Promise(arcs, until))
         if len(known) > PROMISES_MAX:
-            everything = Arcs(arc for one in known for arc in one.arcs)
-            known[:] = [Promise(everything, max(one.until for one in known))]
+            # Whatever is put together ends with the last of it: those that end at nearly the same time lose the least.
+            known.sort(key=attrgetter("until"))
+            at = min(range(len(known) - 1), key=lambda place: known[place + 1].until - known[place].until)
+            both = known[at : at + 2]
+            known[at : at + 2] = [Promise(both[0].arcs | both[1].arcs, both[1].until)]
         self.given += 1
         return True
 

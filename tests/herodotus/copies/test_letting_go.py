@@ -226,7 +226,7 @@ def ring_changed(scene: Scene) -> None:
 
 
 def promised(scene: Scene) -> None:
-    scene.parts.view.promise(OTHERS[0], WHOLE, scene.now + 600)
+    scene.parts.view.promise(OTHERS[0], WHOLE, scene.now, 600)
 
 
 def slept(scene: Scene) -> None:
@@ -272,7 +272,7 @@ async def test_a_promise_is_given_before_the_look_at_what_it_speaks_of(scene: Sc
 
 
 async def test_what_was_promised_to_somebody_does_not_go_before_that_promise_is_over(scene: Scene) -> None:
-    scene.parts.view.promise(b"\x09" * 32, HALF, scene.now + 100)
+    scene.parts.view.promise(b"\x09" * 32, HALF, scene.now, 100)
     assert await scene.let_go() == 0
     scene.now += 100
     assert await scene.let_go() == 3

@@ -24,9 +24,9 @@ def view() -> View:
 
 def test_a_promise_holds_until_its_time_and_for_its_part_only() -> None:
     mine = view()
-    mine.promise(A, part(1), until=100)
-    mine.promise(A, part(5), until=50)  # the same peer asks about something else
-    mine.promise(B, part(1), until=20)
+    mine.promise(A, part(1), now=0, lasts_s=100)
+    mine.promise(A, part(5), now=0, lasts_s=50)  # the same peer asks about something else
+    mine.promise(B, part(1), now=0, lasts_s=20)
     assert not mine.is_promised(part(3), 10)
     assert mine.is_promised(part(5), 49)
     assert not mine.is_promised(part(5), 50)
@@ -37,27 +37,40 @@ def test_a_promise_holds_until_its_time_and_for_its_part_only() -> None:
 
 def test_a_shorter_promise_takes_nothing_from_a_longer_one() -> None:
     mine = view()
-    mine.promise(A, part(1), until=100)
-    mine.promise(A, part(1), until=10)
+    mine.promise(A, part(1), now=0, lasts_s=100)
+    mine.promise(A, part(1), now=0, lasts_s=10)
     assert mine.is_promised(part(1), 99)
 
 
-def test_many_promises_to_one_peer_become_one_that_covers_all() -> None:
+def test_of_many_promises_to_one_peer_those_that_end_together_become_one() -> None:
+    """A peer that makes room asks about each of many pieces: what it was promised of others ends all the same."""
     mine = view()
-    for number in range(PROMISES_MAX + 1):
-        mine.promise(A, part(2 * number), until=100 + number)
-    assert len(mine.promises[A]) == 1
-    assert all(mine.is_promised(part(2 * number), 100) for number in range(PROMISES_MAX + 1))
-    assert not mine.is_promised(part(1), 100)
+    for number in range(3):
+        assert mine.promise(A, part(2 * number), now=0, lasts_s=100)
+    for number in range(3, 60):
+        assert mine.promise(A, part(2 * number), now=50, lasts_s=1_800 + number)
+    assert len(mine.promises[A]) == PROMISES_MAX
+    assert mine.is_promised(part(2), 99)
+    assert not any(mine.is_promised(part(2 * number), 100) for number in range(3))
+    assert all(mine.is_promised(part(2 * number), 1_849 + number) for number in range(3, 60))
+    assert not mine.is_promised(part(7), 1_850)
+
+
+def test_a_promise_that_is_over_is_not_put_together_with_new_ones() -> None:
+    mine = view()
+    for number in range(PROMISES_MAX):
+        mine.promise(A, part(2 * number), now=0, lasts_s=100)
+    mine.promise(A, part(100), now=100, lasts_s=100)
+    assert not mine.is_promised(part(0), 101)
 
 
 def test_promises_to_more_peers_than_there_can_be_are_not_given() -> None:
     mine = view()
     for number in range(PROMISED_MAX):
-        assert mine.promise(number.to_bytes(32, "big"), part(1), until=100)
-    assert not mine.promise(A, part(1), until=200)
+        assert mine.promise(number.to_bytes(32, "big"), part(1), now=0, lasts_s=100)
+    assert not mine.promise(A, part(1), now=0, lasts_s=200)
     mine.end_promises(100)
-    assert mine.promise(A, part(1), until=200)
+    assert mine.promise(A, part(1), now=0, lasts_s=200)
 
 
 def twenty_members() -> list[Contact]:
