@@ -507,6 +507,7 @@ class ArchivePages:
                 site=asked.site,
                 framed=_site_around(asked, chosen) if fills_window else None,
                 named_url=f"{asked.site.label.origin}{asked.request.target}" if asked.site else "",
+                is_worker=asked.request.header("sec-fetch-dest") in ("worker", "sharedworker"),
                 asker=asker,
                 holders=holders,
                 note=self._note,

@@ -159,6 +159,8 @@ class Replay:
     """The label at which our page shows it in its frame. None: in the sandbox."""
     named_url: str = ""
     """Asked for at the label: the address, as it was asked for. Empty: asked for at the portal."""
+    is_worker: bool = False
+    """Asked for at a label as a worker's own script."""
     asker: str = ""
     """Of a request at a label: the page that may read the answer, by its origin."""
     callbacks: tuple[bytes, bytes] | None = None
@@ -255,7 +257,7 @@ def _shown(replay: Replay) -> _Shown:
     keep = _GZIP if replay.takes_gzip else frozenset[str]()
     fields = head_fields(replay.capture)
     media = media_type(_types(fields))
-    is_looked_into = _is_looked_into(media, replay.flag)
+    is_looked_into = _is_looked_into(media, replay.flag, is_named=replay.site is not None)
     if not is_looked_into or replay.capture.body_bytes > REWRITTEN_BYTES_MAX:
         passing = _passing(replay.capture, fields, keep)
         if passing is not None:
@@ -325,9 +327,11 @@ def _types(fields: Fields) -> list[str]:
     return [value for name, value in fields if name.lower() == "content-type"]
 
 
-def _is_looked_into(media: MediaType, flag: Flag) -> bool:
+def _is_looked_into(media: MediaType, flag: Flag, *, is_named: bool) -> bool:
     if flag.is_raw:
         return False
+    if is_named and flag is Flag.SCRIPT and media.is_script:
+        return True
     return not media.is_known or media.is_document or media.essence == "text/css" or flag is Flag.STYLE
 
 
@@ -395,6 +399,7 @@ def _plain_context(replay: Replay, media: MediaType) -> ReplayContext:
         flag=replay.flag,
         portal_origin=replay.portal_origin,
         site=replay.site,
+        is_worker=replay.is_worker,
         declared_charset=media.charset,
     )
 

@@ -70,6 +70,8 @@ class ReplayContext:
     site: NamedSite | None = None
     """Where the page has a name of its own (`labels.py`); then only what names another host is led. None: it is in
     a sandbox on the portal's origin."""
+    is_worker: bool = False
+    """Whether it is a worker's own script, at a label."""
     declared_charset: str | None = None
     """Of the archived Content-Type; a byte order mark wins over it."""
 

@@ -53,6 +53,7 @@ _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.|\\$)*)", re.DOTALL)
 _LABEL = re.compile(r"[A-Za-z0-9_:.-]{1,40}")
 _XML = frozenset({"text/xml", "application/xml", "text/xsl", "text/rdf"})
 _XHTML = frozenset({"application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
+_SCRIPTS = frozenset({"javascript", "ecmascript", "jscript", "livescript"})
 _NOT_SHOWN = frozenset({"application/signed-exchange", "application/webbundle", "application/x-xpinstall"})
 _NOT_SHOWN_FAMILIES = ("multipart/", "message/")
 
@@ -73,6 +74,11 @@ class MediaType(NamedTuple):
     @property
     def is_svg(self) -> bool:
         return self.essence == "image/svg+xml"
+
+    @property
+    def is_script(self) -> bool:
+        """Of JavaScript (MIME Sniffing standard, 4.6)."""
+        return self.essence.removeprefix("application/").removeprefix("text/").removeprefix("x-") in _SCRIPTS
 
     @property
     def is_xml(self) -> bool:
@@ -354,8 +360,9 @@ def isolation_headers(context: ReplayContext, *, is_rewritten: bool = True) -> d
     )
     return {
         "Content-Security-Policy": policy,
-        # In Chromium the one thing that stops WebRTC and preconnects; other browsers do not know it.
-        "Connection-Allowlist": "(response-origin)",
+        # In Chromium the one thing that stops WebRTC and preconnects; other browsers do not know it. Without the word
+        # on redirects it stops those within the archive, too.
+        "Connection-Allowlist": "(response-origin); redirects=allow",
         # By the policy above it is sent to nobody else.
         "Referrer-Policy": "unsafe-url",
         "Permissions-Policy": _PERMISSIONS,
@@ -382,11 +389,12 @@ def label_headers(names: Names, asker: str, *, is_rewritten: bool = True) -> dic
             f"base-uri {labels} 'self'; object-src 'none'; form-action {labels}; "
             f"frame-ancestors {' '.join(names.portals)} {labels}"
         ),
-        "Connection-Allowlist": f'(response-origin "{labels}/*")',
+        "Connection-Allowlist": f'(response-origin "{labels}/*"); redirects=allow',
         **asking,
         "Vary": "Origin, Referer, Sec-Fetch-Dest",
         "Cross-Origin-Resource-Policy": "cross-origin",
         "Origin-Agent-Cluster": "?1",
+        "Timing-Allow-Origin": "*",
         # A request to another label says by it that an archived page asks; it is sent to nobody else.
         "Referrer-Policy": "unsafe-url",
         "Permissions-Policy": _PERMISSIONS,

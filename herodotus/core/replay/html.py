@@ -16,6 +16,8 @@ from herodotus.core.replay.attributes import Attribute, Edit, TagEditor
 from herodotus.core.replay.context import Flag, ReplayContext
 from herodotus.core.replay.css import CssRewriter
 from herodotus.core.replay.guard import GUARD_PATH
+from herodotus.core.replay.headers import media_type
+from herodotus.core.replay.javascript import ScriptRewriter
 from herodotus.core.replay.labels import CLIENT_PATH
 
 BLOCK_BYTES = 256 * 1024
@@ -45,6 +47,7 @@ class HtmlRewriter:
         self._escape = 0  # of a script's text: 0 none, 1 within `<!--`, 2 within a `<script` therein
         self._css: CssRewriter | None = None
         self._import_map: list[bytes] | None = None
+        self._code: ScriptRewriter | None = None
         self._is_foreign = False
         self._guard = b""
         if context.is_guarded and (context.flag is Flag.PAGE or context.is_in_frame):
@@ -227,7 +230,13 @@ class HtmlRewriter:
             self._escape = 0
             self._state = self._script
             kind = next((one.value for one in attributes if one.name == b"type"), b"")
-            self._import_map = [] if kind.strip().lower() == b"importmap" else None
+            kind = kind.strip().lower()
+            self._import_map = [] if kind == b"importmap" else None
+            if self._context.site is not None and (
+                kind in (b"", b"module") or media_type([kind.decode("latin-1")]).is_script
+            ):
+                plain = self._editor.plain
+                self._code = ScriptRewriter(lambda address: plain.rewrite(address, Flag.SCRIPT))
 
     def _raw(self, data: bytes, low: bytes, at: int, is_last: bool) -> tuple[int, bool]:
         found = markup.RAW_END[self._raw_name].search(low, at)
@@ -262,12 +271,14 @@ class HtmlRewriter:
         cut = len(data) if is_last else max(at, len(data) - len(b"</script"))
         self._pass(data[start:cut])
         if is_last:
-            self._leave_import_map()
+            self._leave_script()
         return cut, True
 
     def _pass(self, text: bytes) -> None:
         if self._css is not None:
             self._out.append(self._css.feed(text))
+        elif self._code is not None:
+            self._out.append(self._code.feed(text))
         elif self._import_map is not None:
             self._import_map.append(text)
             if sum(map(len, self._import_map)) > IMPORT_MAP_BYTES_MAX:
@@ -279,10 +290,13 @@ class HtmlRewriter:
         if self._css is not None:
             self._out.append(self._css.close())
             self._css = None
-        self._leave_import_map()
+        self._leave_script()
         self._state = self._markup
 
-    def _leave_import_map(self) -> None:
+    def _leave_script(self) -> None:
+        if self._code is not None:
+            self._out.append(self._code.close())
+            self._code = None
         if self._import_map is not None:
             self._out.append(self._mapped(b"".join(self._import_map)))
             self._import_map = None

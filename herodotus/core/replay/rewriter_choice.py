@@ -8,6 +8,8 @@ from herodotus.core.replay.context import Flag, ReplayContext, addresses_of
 from herodotus.core.replay.css import CssRewriter, css_escaped
 from herodotus.core.replay.headers import MediaType, media_type
 from herodotus.core.replay.html import HtmlRewriter
+from herodotus.core.replay.javascript import ScriptRewriter
+from herodotus.core.replay.labels import CLIENT_PATH, NamedSite
 from herodotus.core.replay.rewriter import Rewriter
 
 _HTML_START = re.compile(
@@ -35,6 +37,8 @@ def _inner(media: MediaType, flag: Flag, context: ReplayContext) -> Rewriter | N
         return None  # at a label what a script asks for is as it came: our script leads what is made of it
     if media.essence == "text/css" or (flag is Flag.STYLE and not media.is_known):
         return CssRewriter(addresses_of(context, css_escaped))
+    if context.site is not None and flag is Flag.SCRIPT and (media.is_script or not media.is_known):
+        return _script(context, context.site)
     if media.is_svg:
         return HtmlRewriter(replace(context, banner=b"", is_guarded=False), is_xml=True)
     if (media.is_html or media.is_xhtml) and flag not in _PARTS:
@@ -43,6 +47,12 @@ def _inner(media: MediaType, flag: Flag, context: ReplayContext) -> Rewriter | N
     if media.is_xml and not media.is_xhtml and flag in _XML_SHOWN:
         return HtmlRewriter(replace(context, banner=b"", is_guarded=False), is_xml=True)
     return None
+
+
+def _script(context: ReplayContext, site: NamedSite) -> ScriptRewriter:
+    addresses = addresses_of(context)
+    client = f"{site.origin}{CLIENT_PATH}" if context.is_worker else ""
+    return ScriptRewriter(lambda address: addresses.rewrite(address, Flag.SCRIPT), client)
 
 
 def shown_flag(flag: Flag, media: MediaType, start: bytes) -> Flag:

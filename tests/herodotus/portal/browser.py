@@ -165,12 +165,13 @@ _HERE = "EXCLUDE 127.0.0.1, EXCLUDE 127.0.0.2, EXCLUDE localhost, EXCLUDE *.loca
 
 
 @asynccontextmanager
-async def browser(folder: Path) -> AsyncIterator[Browser]:
+async def browser(folder: Path, *arguments: str) -> AsyncIterator[Browser]:
     command = [
         "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-port=0",
         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
         f"--host-resolver-rules=MAP * ~NOTFOUND, {_HERE}",
         f"--user-data-dir={folder / 'profile'}",
+        *arguments,
         "about:blank",
     ]  # fmt: skip
     process = await anyio.to_thread.run_sync(_started, command)

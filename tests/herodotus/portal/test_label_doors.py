@@ -56,7 +56,7 @@ def test_every_answer_says_the_wall(library: Library) -> None:
             f"object-src 'none'; form-action {labels}; "
             f"frame-ancestors http://localhost:5484 http://127.0.0.1:5484 {labels}"
         )
-        assert headers["Connection-Allowlist"] == f'(response-origin "{labels}/*")'
+        assert headers["Connection-Allowlist"] == f'(response-origin "{labels}/*"); redirects=allow'
         assert headers["Origin-Agent-Cluster"] == "?1"
         assert "local-network-access=()" in headers["Permissions-Policy"]
 

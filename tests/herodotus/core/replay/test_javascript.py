@@ -1,0 +1,128 @@
+"""Is of a script changed what must be, and nothing else?"""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from herodotus.core.replay import Flag, Label, NamedSite, Names, ReplayContext, rewriter_for
+from herodotus.core.replay.javascript import ScriptRewriter, for_worker, led_script
+
+DATE = "20260509063412"
+NAMES = Names(scheme="http", suffix="localhost:5484", portals=("http://localhost:5484",))
+HERE = f"http://{DATE}-s-a-example.localhost:5484"
+THERE = f"http://{DATE}-s-b-example.localhost:5484"
+CONTEXT = ReplayContext(
+    page_url="https://a.example/x/y",
+    timestamp=DATE,
+    flag=Flag.MAIN,
+    site=NamedSite(names=NAMES, label=Label(date=DATE, origin="https://a.example")),
+)
+F = "...(globalThis.__hdpm||Array.of)("
+
+
+def led(source: str) -> str:
+    return led_script(source.encode(), lambda address: address.replace(b"https://b.example", b"LED")).decode()
+
+
+@pytest.mark.parametrize(
+    ("source", "after"),
+    [
+        ('import a from "https://b.example/m";', 'import a from "LED/m";'),
+        ("import'https://b.example/m'", 'import"LED/m"'),
+        ('export*from"https://b.example/m"', 'export*from"LED/m"'),
+        ("import ( /* why */ `https://b.example/m` )", 'import ( /* why */ "LED/m" )'),
+        ('import(\n"https:\\/\\/b.example/m", {with: 1})', 'import(\n"LED/m", {with: 1})'),
+        ('w.postMessage(a, "https://b.example")', f'w.postMessage({F}a, "https://b.example"))'),
+        ("w . postMessage ( f(a, b), [c] )", f"w . postMessage ({F} f(a, b), [c] ))"),
+        ("w.postMessage(x.postMessage(a, b), c)", f"w.postMessage({F}x.postMessage({F}a, b)), c))"),
+        ("w?.postMessage(...all)", f"w?.postMessage({F}...all))"),
+        ("postMessage(a, b)", f"postMessage({F}a, b))"),
+        ("port.postMessage(f(')'), `${g(1)},${h}`, [b])", f"port.postMessage({F}f(')'), `${{g(1)}},${{h}}`, [b]))"),
+    ],
+)  # fmt: skip
+def test_an_address_of_a_module_and_the_target_of_a_message_are_led(source: str, after: str) -> None:
+    assert led(source) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import a from './m'", "import('./m')", "// import 'https://b.example/m'", "'import \"https://b.example/m\"'",
+     "/import 'https:\\/\\/b.example'/.test(x)", "var from = 'https://b.example/m'", "x = {from: 'https://b.example/'}",
+     "w.postMessage(a)", "w.postMessage(f(a, b))", "w.postMessage({a: 1, b: 2})", "w.postMessage()",
+     "class A { postMessage(a, b) {} }", "function postMessage(a, b) { return a }", "x = {postMessage(a, b) { }}",
+     "'w.postMessage(a, b)'", "Array.from('https://b.example', f)", "import(x + 'https://b.example')"],
+)  # fmt: skip
+def test_everything_else_stays(source: str) -> None:
+    assert led(source) == source
+
+
+@given(st.text(max_size=200), st.binary(max_size=50))
+@example("x.postMessage((", b"(((")
+@example("x.postMessage(a,", b"")
+@example("import(`https://b.example/${", b"}")
+def test_whatever_it_is_only_whole_pieces_are_put_in(text: str, more: bytes) -> None:
+    """What was put in is taken out again, and the rest is as it was."""
+    source = b"x.postMessage(1,2);" + text.encode("utf-8", "surrogatepass") + more
+    after = led_script(source, lambda address: address)
+    assert after.count(F.encode()) >= 1 or b"`" in source or after == source
+    assert len(after) - len(source) == (len(F) + 1) * (after.count(F.encode()) - source.count(F.encode()))
+
+
+@pytest.mark.parametrize(
+    ("source", "before"),
+    [
+        ("onmessage = f", 'importScripts("C");'),
+        ("'use strict'; onmessage = f", '"use strict";importScripts("C");'),
+        ("import a from './m';", 'import "C";'),
+        ("// a\nexport const a = 1", 'import "C";'),
+        ("var a=1;import{b}from'./b'", 'import "C";'),
+        ("import('./m')", 'importScripts("C");'),
+        ("import.meta.url", 'importScripts("C");'),
+    ],
+)
+def test_a_worker_has_our_script_first_in_its_own_way(source: str, before: str) -> None:
+    assert for_worker(source.encode(), "C").decode() == before + source
+
+
+def rewritten(source: bytes, kind: str, flag: Flag = Flag.SCRIPT, *, is_worker: bool = False) -> bytes:
+    context = ReplayContext(
+        page_url=CONTEXT.page_url, timestamp=DATE, flag=flag, site=CONTEXT.site, is_worker=is_worker
+    )
+    rewriter = rewriter_for(kind, flag, context)
+    return (
+        source
+        if rewriter is None
+        else rewriter.feed(source[:9]) + rewriter.feed(source[9:]) + rewriter.close()
+    )
+
+
+def test_scripts_are_led_at_a_label_in_files_and_in_pages() -> None:
+    source = b'import "https://b.example/m";'
+    after = f'import "{THERE}/m";'.encode()
+    assert rewritten(source, "text/javascript") == after
+    assert rewritten(source, "application/x-javascript; charset=utf-8") == after
+    assert rewritten(source, "") == after
+    assert rewritten(source, "application/json") == source
+    assert rewritten(source, "text/javascript", Flag.EMBEDDED) == source
+    worker = rewritten(source, "text/javascript", is_worker=True)
+    assert worker == f'import "{HERE}/_hd/client.js";'.encode() + after
+    for kind in (b"", b" type=module", b" type='text/javascript'"):
+        page = rewritten(
+            b"<head></head><script" + kind + b">" + source + b"</script>", "text/html", Flag.MAIN
+        )
+        assert page.endswith(after + b"</script>")
+    data = b"<head></head><script type=text/template>" + source + b"</script>"
+    assert rewritten(data, "text/html", Flag.MAIN).endswith(source + b"</script>")
+    unclosed = rewritten(b"<head></head><script>" + source, "text/html", Flag.MAIN)
+    assert unclosed.endswith(after)
+
+
+def test_a_script_that_is_too_long_goes_out_as_it_came() -> None:
+    long = b'import "https://b.example/m";' + b" " * (2 * 2**20)
+    rewriter = ScriptRewriter(lambda _: b"LED")
+    assert rewriter.feed(long) + rewriter.feed(b"1") + rewriter.close() == long + b"1"
+
+
+def test_the_sandbox_leaves_scripts_as_they_are() -> None:
+    plain = ReplayContext(page_url="https://a.example/", timestamp=DATE, flag=Flag.SCRIPT)
+    assert rewriter_for("text/javascript", Flag.SCRIPT, plain) is None

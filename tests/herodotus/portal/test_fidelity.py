@@ -1,0 +1,15 @@
+"""Does an archived page find what it would find live? The acid page, by names."""
+
+import pytest
+
+from scripts.replays.command import acid_in
+from scripts.replays.pages import IMPOSSIBLE
+
+
+@pytest.mark.e2e
+@pytest.mark.needs("chromium")
+def test_by_names_a_page_finds_all_that_it_would_find_live() -> None:
+    results = acid_in("chromium", ("names",), is_live_too=False)
+    assert set(results["names"].failed) == IMPOSSIBLE
+    assert len(results["names"].passed) > 100
+    assert results["names"].leaks == []
