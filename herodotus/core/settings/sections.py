@@ -226,7 +226,7 @@ class CopiesSettings:
     )
     cross_fetch_share: float = number(0, 1, "of the captures").setting(
         0.02,
-        "share of others' captures that this peer, as the next holder, also asks the origin for, to expose peers that "
+        "share of captures that one of their other holders also asks the origin for, to expose peers that "
         "invent or alter pages. 0 for none, as in tests, where each page is fetched once a day",
     )
 

@@ -162,7 +162,13 @@ class Exchange:
         rows = link_rows(self._parts.folder, self._parts.open_rows)
         try:
             self._open = opened = self._made(ring, calls, crawl, rows)
-            parts = (opened.receiver, opened.standing_in, opened.handing_over, opened.comparing)
+            parts = (
+                opened.receiver,
+                opened.standing_in,
+                opened.handing_over,
+                opened.comparing,
+                opened.crossing,
+            )
             services = [part.services for part in parts]
             async with anyio.create_task_group() as tasks:
                 for work in (self._walk_on, self._follow_ring, self._keep_day, self._ask_others):
@@ -214,6 +220,7 @@ class Exchange:
             crossing=CrossFetches(
                 CrossParts(
                     view=view,
+                    calls=calls,
                     frontier=crawl,
                     standby=standby,
                     owner=owner,
@@ -365,6 +372,7 @@ class Exchange:
                 done = today
                 with _while_crawling():
                     await opened.comparing.compare()
+            await opened.crossing.ask()
             with _while_crawling():
                 await opened.standing_in.ask_after(ASK_AFTER_SHARE * parts.day_length_s)
 

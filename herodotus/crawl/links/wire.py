@@ -30,6 +30,7 @@ BATCH_BYTES_MAX: Final = 4 << 20
 """Unpacked."""
 CONTACTS_MAX: Final = 16
 DEPTH_MAX: Final = 63
+PEER_BYTES: Final = 32
 LEVEL: Final = 19
 """Batches are small: of 60 links it costs about a millisecond."""
 
@@ -251,6 +252,16 @@ def _contact(one: _Contact, id_check: IdCheck) -> Contact:
     if not is_address(address):
         raise MalformedError("answer")
     return Contact.at(PeerKey(peer), address, slot, index, id_check)
+
+
+def encode_crossed(*, stands_out: bool) -> bytes:
+    return b"\1" if stands_out else b"\0"
+
+
+def decode_crossed(data: bytes) -> bool:
+    if data not in (b"\0", b"\1"):
+        raise MalformedError("answer")
+    return data == b"\1"
 
 
 # --- rows of the links' folder

@@ -42,6 +42,7 @@ class TableRing:
         self._clocks: dict[PeerKey, str] = {}
         self._subscriptions: list[Subscription] = []
         self.copies = 6
+        self.placed: dict[PeerKey, Standing] = {}
 
     def see(self, peers: Iterable[PeerRecord], clocks: Mapping[PeerKey, str] | None = None) -> None:
         """Replaces the whole table and tells subscribers."""
@@ -59,7 +60,7 @@ class TableRing:
         return self._clocks
 
     def standings(self) -> Mapping[PeerKey, Standing]:
-        return {}
+        return self.placed
 
     def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
         before = next(iter(self._table.counterclockwise(self.me.position)), None)

@@ -5,11 +5,12 @@ from dht.core.ids import PeerKey, key_of
 from dht.core.records import Address
 from herodotus.core.links.cross_fetches import (
     PEERS_MAX,
+    WITNESSES_MAX,
     Crossed,
     CrossTally,
     CrossVerdict,
     is_drawn,
-    looks_again,
+    own_share,
 )
 
 SALT = b"nobody's business"
@@ -40,14 +41,15 @@ def test_what_is_drawn_stays_so_on_its_day_and_is_other_on_the_next_and_with_ano
         assert len(other & drawn) < len(drawn) / 4
 
 
-def test_the_first_holder_besides_who_fetched_it_looks_again_and_nobody_else() -> None:
-    holders = contacts(4)
-    for fetched_by, checker in ((0, 1), (1, 0), (3, 0), (9, 0)):
+def test_each_holder_besides_who_fetched_it_draws_its_part_and_nobody_else_does() -> None:
+    holders = contacts(5)
+    for fetched_by, part in ((0, 0.25), (3, 0.25), (9, 0.2)):
         by = bytes([fetched_by]) * 32
-        assert [looks_again(holders, by, one.peer) for one in holders] == [
-            number == checker for number in range(4)
+        assert [own_share(holders, by, one.peer, 1.0) for one in holders] == [
+            0.0 if number == fetched_by else part for number in range(5)
         ]
-    assert not looks_again(holders[:1], holders[0].peer, holders[0].peer)
+    assert own_share(holders[:1], holders[0].peer, holders[0].peer, 1.0) == 0.0
+    assert own_share(holders, bytes(32), b"no holder".ljust(32), 1.0) == 0.0
 
 
 def test_a_peer_stands_out_by_six_differences_of_eight_and_not_by_fewer_looks_or_half() -> None:
@@ -93,3 +95,17 @@ def test_keys_that_are_no_members_fill_no_table_and_name_nobody() -> None:
     tally = CrossTally()
     assert not any(tally.note(None, CrossVerdict.DIFFERS) for _ in range(20))
     assert (tally.total.differed, tally.of_peer) == (20, {})
+
+
+def test_words_about_a_peer_count_where_it_stands_out_and_there_are_so_many() -> None:
+    tally, peer = CrossTally(), PeerKey(bytes(32))
+    tally.heard(peer, b"frames others")
+    for _ in range(7):
+        tally.note(peer, CrossVerdict.DIFFERS)
+    tally.heard(peer, b"frames others")
+    assert (tally.stands_out(peer), tally.witnesses(peer)) == (False, frozenset())
+    tally.note(peer, CrossVerdict.DIFFERS)
+    for number in range(2 * WITNESSES_MAX):
+        tally.heard(peer, bytes([number % WITNESSES_MAX]) * 32)
+    assert tally.stands_out(peer)
+    assert len(tally.witnesses(peer)) == WITNESSES_MAX
