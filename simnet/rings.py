@@ -122,6 +122,8 @@ class RingWorld:
         self.after_event: Callable[[RingMachine, Message | None, Contact | None], None] | None = None
         self.tamper: Callable[[PeerKey, Contact, Message], Message | None] | None = None
         self.sizes: Callable[[Message], int] | None = None
+        self.held_back_s: Callable[[PeerKey], float] = lambda _sender: 0.0
+        """How long a member waits before it sends what it has to say."""
         self.bytes_sent = 0
         self._machine_class = machine_class
         self._heap: list[tuple[float, int, PeerKey, Message | None, Contact | None]] = []
@@ -247,7 +249,8 @@ class RingWorld:
         if self.loss and random.random() < self.loss:
             return
         low, high = LATENCY_S
-        self._push(self.now + low + (high - low) * random.random(), effect.to.peer, message, sender)
+        at = self.now + self.held_back_s(sender.peer) + low + (high - low) * random.random()
+        self._push(at, effect.to.peer, message, sender)
 
     def can_talk(self, one: PeerKey, other: PeerKey) -> bool:
         sides = self.sides

@@ -39,6 +39,7 @@ ATTACKS: Mapping[str, Attack] = {
     "phantoms": Attack(scenario="phantoms", short={**_QUICK, "count": "200"}),
     "old records": Attack(scenario="old-records", short=_QUICK),
     "beside a key": Attack(scenario="beside-a-key", short=_QUICK),
+    "slow drip": Attack(scenario="slow-drip", short={"for_s": "240"}),
     "colluding sixth": Attack(scenario="colluding-places", short=_QUICK),
     "bought keys": Attack(scenario="bought-keys", settings={**_COARSE, "keys": "30"}, days=12),
     "bought places": Attack(

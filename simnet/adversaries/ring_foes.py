@@ -9,10 +9,11 @@ from random import Random
 
 from msgspec.structs import replace
 
+from dht.core.host import MachineHost
 from dht.core.ids import CIRCLE, KEY_BYTES, Key, PeerKey, distance, position_of
 from dht.core.machine import RingMachine
 from dht.core.membership import MemberTable
-from dht.core.messages import Message, ProbeReply, Rumour
+from dht.core.messages import Message, Ping, ProbeReply, Rumour
 from dht.core.places import place_at
 from dht.core.records import (
     SLOTS,
@@ -25,6 +26,7 @@ from dht.core.records import (
     PeerRecord,
     SignedRecord,
 )
+from dht.core.round_trips import TIMEOUT_MAX_S
 from dht.core.rules import RingRules
 from simnet.adversaries.members import LONG_AGO_DAYS, PORT, POSITIONS_MAX, bought_hosts
 from simnet.adversaries.siege import MINUTE_S, Siege, SiegeBrokenError
@@ -37,6 +39,8 @@ THIRD_PARTY = bytes((199, 77, 7, 0))
 """A network in which no member is."""
 THIRD_PARTY_A_MINUTE = 16
 """Datagrams from one member to a network that never answered, whatever made it send."""
+TRICKLED_TO = 8
+"""Honest members, by each of those that drip, a minute."""
 BELIEVED_OF_A_LIAR = 1
 """Three liars in three places may be three of the four helpers of one who asks, until that one knows them."""
 
@@ -258,6 +262,75 @@ def _first_honest(siege: Siege, one: RingMachine, key: Key) -> int:
         if contact.peer not in siege.foes:
             return place
     return len(one.table.contacts)
+
+
+# -- answers at the last moment ----------------------------------------------------------------------------
+
+
+def slow_drip(siege: Siege, share: int, *, for_s: float) -> Figures:
+    """One member in `share` says everything as late as it may, and trickles questions at honest members. Honest ones
+    that fail meanwhile must be noticed all the same, and nobody else be taken for dead."""
+    chance, asked, noticed = siege.chance, 0, list[float]()
+    foes = siege.corrupt(len(siege.members) // share)
+    victim = siege.some_honest(1)[0].me.peer
+    questions, missing, looks, failed_at = 0, 0, 0, 0.0
+
+    def trickle() -> None:
+        nonlocal asked
+        for foe in foes:
+            if foe.me.peer in siege.world.machines:
+                for one in siege.some_honest(TRICKLED_TO):
+                    siege.say(foe, one.me, Ping(id=chance.getrandbits(64)))
+                    asked += 1
+
+    def guard() -> None:
+        nonlocal questions, missing, looks
+        trickle()
+        living = [one for one in siege.members if one.me.peer not in siege.left]
+        questions = max(questions, *(len(one._host.questions) for one in living))
+        refused = sum(one._host.counts["questions refused"] for one in living)
+        if refused:
+            raise SiegeBrokenError(f"{refused} questions of honest members were not asked")
+        for one in living:
+            looks += len(living)
+            missing += sum(other.me.peer not in one.table.records for other in living)
+        is_known = any(victim in one.table.records for one in living)
+        if not noticed and not is_known and victim not in siege.world.machines:
+            noticed.append(siege.world.now - failed_at)
+
+    siege.world.held_back_s = lambda sender: (
+        chance.uniform(0.7, 1.0) * TIMEOUT_MAX_S if sender in siege.foes else 0.0
+    )
+    siege.pass_time(2 * MINUTE_S, guard)
+    siege.fail(victim, for_s)
+    failed_at = siege.world.now
+    siege.pass_time(for_s - MINUTE_S, guard)
+    if not noticed:
+        raise SiegeBrokenError(f"a member that failed is not noticed within {for_s - MINUTE_S:.0f} s")
+    siege.vanish()
+    return {
+        "slow": float(len(foes)),
+        "questions trickled": float(asked),
+        "questions open at once, at most": float(questions),
+        "honest members missing, share of tables": missing / max(looks, 1),
+        "noticed a failure after": noticed[0],
+        "whole again after": siege.calm(),
+    }
+
+
+class Patient(MachineHost):
+    """A planted bug: it waits for an answer as long as anybody likes."""
+
+    __slots__ = ()
+
+    def _timeout(self, peer: PeerKey) -> float:
+        return 100 * super()._timeout(peer)
+
+
+class PatientMachine(RingMachine):
+    def __init__(self, *, record: PeerRecord, rules: RingRules, notary: Notary, random: Random) -> None:
+        super().__init__(record=record, rules=rules, notary=notary, random=random)
+        self._host.__class__ = Patient
 
 
 # -- a sixth of all places ---------------------------------------------------------------------------------

@@ -112,6 +112,19 @@ def beside_a_key(run: ScenarioRun) -> None:
     _attack(run, story, rules=_rules(run))
 
 
+@scenario("slow-drip", summary="one member in six says everything at the last moment, while another one fails",
+          peers=50, peers_min=20, peers_max=1_000, seconds=1.0)  # fmt: skip
+def slow_drip(run: ScenarioRun) -> None:
+    share, for_s = int(run.setting("one_in", 6, low=2, high=100)), _for_s(run)
+    waits = bool(run.setting("waits", 0, high=1))
+    _attack(
+        run,
+        lambda siege: ring_foes.slow_drip(siege, share, for_s=for_s),
+        rules=_rules(run),
+        machine_class=ring_foes.PatientMachine if waits else RingMachine,
+    )
+
+
 @scenario("colluding-places", summary="one place in six lies about neighbours, owners and deaths, and then is gone",
           peers=50, peers_min=20, peers_max=1_000, seconds=1.0)  # fmt: skip
 def colluding_places(run: ScenarioRun) -> None:

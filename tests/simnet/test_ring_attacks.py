@@ -52,6 +52,7 @@ def test_a_sweep_names_the_seeds_that_broke(
         ("phantoms", {"count": 300, "dials": 0}, "datagrams a minute"),
         ("old-records", {"forgetful": 1, "for_s": 240}, "that was older"),
         ("beside-a-key", {"of_age": 1, "in_places": 1, "places": 0}, "of the holders of the victim's key"),
+        ("slow-drip", {"waits": 1, "for_s": 240}, "is not noticed"),
     ],
 )
 def test_without_the_rule_the_checker_says_what_broke(
