@@ -84,6 +84,8 @@ class PeersSettings:
     knock_s: float = 0.0
     """`calls.knock_s`: by default none, as a month of them takes as long as all else."""
     spread_imports: bool = False
+    founded: str = ""
+    """The charter's."""
     leaves: int = 0
     """So many of the peers, the last ones, are behind routers that let nobody in."""
     skew_s: float = 0.0
@@ -151,6 +153,7 @@ class Peers:
             day_length_s=int(settings.day_s),
             content="html+images",
             spread_imports=settings.spread_imports,
+            founded=settings.founded,
         )
 
     @property

@@ -6,6 +6,7 @@ in a place of its own here, which is the best case for the attacker.
 
 import gzip
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -14,9 +15,15 @@ from uuid import UUID
 import anyio
 import anyio.abc
 import trio
+from msgspec import structs
 
+from crawler.core.capture import Capture, FetchOutcome, PayloadDigest, payload_digests
+from crawler.core.urls import host_of
+from herodotus.core.captures import Deposit
+from herodotus.core.doors import Door, Passage, through
 from herodotus.core.index_rows import CAPTURE
 from herodotus.core.orders import Import, NoticeOrder, Remove
+from herodotus.core.signatures import SignedWindow, signed, window_field, window_statement
 from herodotus.store.reader import Reader
 from simnet.peers import Member, Peers, PeersSettings
 from simnet.runs import ScenarioRun
@@ -101,12 +108,41 @@ class _Tombstones(_StoreAttack):
 
 
 class _Forged(_StoreAttack):
-    """Two peers in two places that both hold a key and offer the same are believed (the door "healed"): with `foes=2`
-    the checker finds that."""
+    """The attacker's peers import what they invented. With `crawled=1` they state that they fetched it: each under a
+    window that the next of them signed as the host's steward, on days before the network began, and ahead of all
+    clocks."""
 
     foes_usual = 1
 
+    def __init__(self, run: ScenarioRun) -> None:
+        self._states_crawled = bool(run.setting("crawled", 0, high=1))
+        super().__init__(run)
+        if self._states_crawled:
+            began = f"{datetime.fromtimestamp(EPOCH_S, UTC):%Y-%m-%d}"
+            self._settings = replace(self._settings, founded=began)
+
     async def attack(self, peers: Peers, honest: list[Member], foes: list[Member]) -> None:
+        if self._states_crawled:
+            await self._state_crawled(peers, honest, foes)
+        else:
+            await self._import(peers, honest, foes)
+
+    async def _state_crawled(self, peers: Peers, honest: list[Member], foes: list[Member]) -> None:
+        urls = sorted({url for day in peers.origins.visits.values() for url in day})[:FORGED_MAX]
+        dates = [86_400, int(EPOCH_S) - 9 * 86_400, 4_102_444_800]
+        digests = set[bytes]()
+        for foe, steward in zip(foes, [*foes[1:], foes[0]], strict=True):
+            assert foe.peer is not None, "nobody is down in this story"
+            for url, at in ((url, at) for url in urls for at in dates):
+                forged = _stated_crawled(peers, foe, steward, url, at)
+                digests.add(forged.capture.sha256)
+                for holder in foes:  # both have it, and both offer it
+                    assert holder.peer is not None
+                    await holder.peer._archive.opened_store().store(forged)
+        await anyio.sleep(AFTER_S)
+        self._judge(honest, foes, digests)
+
+    async def _import(self, peers: Peers, honest: list[Member], foes: list[Member]) -> None:
         urls = sorted({url for day in peers.origins.visits.values() for url in day})[:FORGED_MAX]
         now = EPOCH_S + anyio.current_time()
         dates = [86_400.0, now - 86_400.0, datetime(2100, 1, 1, tzinfo=UTC).timestamp()]
@@ -116,6 +152,9 @@ class _Forged(_StoreAttack):
             assert foe.peer is not None, "nobody is down in this story"
             await foe.peer.perform(Import(files=(str(file),)), lambda words: None)
         await anyio.sleep(AFTER_S)
+        self._judge(honest, foes, digests)
+
+    def _judge(self, honest: list[Member], foes: list[Member], digests: set[bytes]) -> None:
         shown = [f"peer {one.number} has {url}" for one in honest for url in _invented(one, digests)]
         own = sum(len(_invented(one, digests)) for one in foes)
         self.figures = {"invented captures": float(len(digests)), "at the attacker's own peers": float(own)}
@@ -147,6 +186,41 @@ def _invented(member: Member, digests: set[bytes]) -> list[str]:
         if capture is not None and sha256(capture.body).digest() in digests:
             found.append(f"{capture.url} as of {capture.time_s}")
     return found
+
+
+def _stated_crawled(peers: Peers, foe: Member, steward: Member, url: str, at: int) -> Deposit:
+    """As if the foe had fetched it then, under a window of the steward."""
+    window = SignedWindow(
+        steward=steward.id,
+        number=at,
+        granted_s=at - 2,
+        starts_ms=1_500,
+        lasts_ms=7_000,
+        count=100,
+        addresses=[],
+    )
+    statement = window_statement(window, peers.charter.network_id()[:8], foe.id, f"host:{host_of(url)}")
+    window = structs.replace(window, signature=steward.key.sign(statement))
+    body = f"<!doctype html><title>Invented</title><p>{url} at {at} by {foe.number}".encode()
+    sha256, sha1 = payload_digests(body)
+    capture = Capture(
+        url=url,
+        requested_at=float(at),
+        duration_s=0.1,
+        request=b"GET / HTTP/1.1\r\n\r\n",
+        status=200,
+        head=b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+        body=body,
+        sha256=PayloadDigest(sha256),
+        sha1=sha1,
+        remote_ip="",
+        outcome=FetchOutcome.STORED,
+        mime="text/html",
+        redirect_to=None,
+        via=None,
+    )
+    deposit = Deposit(capture=capture, extra=(window_field(window),))
+    return signed(foe.key, through(Passage(Door.CRAWLED), deposit))
 
 
 def _write(file: Path, urls: Iterable[str], dates: Iterable[float]) -> set[bytes]:

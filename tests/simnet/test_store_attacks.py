@@ -23,5 +23,6 @@ def test_operators_that_follow_are_noticed_by_the_checker() -> None:
 
 
 @pytest.mark.sweep
-def test_one_peer_s_invented_history_stays_with_it() -> None:
-    assert complaint("forged-history") is None
+@pytest.mark.parametrize("told", [{}, {"crawled": "1"}, {"crawled": "1", "foes": "2"}])
+def test_invented_history_stays_with_those_that_invented_it(told: dict[str, str]) -> None:
+    assert complaint("forged-history", **told) is None
