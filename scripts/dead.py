@@ -42,6 +42,7 @@ CALLED_BY_LIBRARIES: Mapping[str, str] = {
     **dict.fromkeys(("pause_writing", "resume_writing"), "asyncio.BaseProtocol"),
     **dict.fromkeys(("main", "resolve_command", "list_commands", "get_command"), "click.Group"),
     "collect": "prometheus_client's Collector",
+    "redirect_request": "urllib.request.HTTPRedirectHandler",
     "_output_child_pre": "jinja2.compiler.CodeGenerator",
     "escaped": "Python code that Jinja makes of a template, as our `_output_child_pre` writes it",
     **dict.fromkeys(("call_find_node", "_nodes_found"), "kademlia"),

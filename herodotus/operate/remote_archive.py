@@ -74,9 +74,26 @@ def _head(headers: Message) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
 
 
+class _UpToMementos(urllib.request.HTTPRedirectHandler):
+    """An archived redirect is what was asked for."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: Any,
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        if "Memento-Datetime" in headers:
+            return None
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 def _fetch(address: str, headers: dict[str, str]) -> tuple[Message, bytes] | None:
     """None if there is no such capture. An archived error is an answer, because it carries its date."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _UpToMementos())
     request = urllib.request.Request(address, headers=headers)  # noqa: S310  # http or https: read_from saw to it
     try:
         with opener.open(request, timeout=_ANSWER_S) as answer:

@@ -65,6 +65,7 @@ from herodotus.portal.targets import (
     Moment,
     TargetKind,
     WebTarget,
+    as_asked,
     moment_at,
     parse_http_date,
     parse_moment,
@@ -262,7 +263,7 @@ class ArchivePages:
         self, url: str, moment: Moment | None = None
     ) -> AsyncIterator[tuple[str, list[Version]]]:
         """Of the first spelling that has captures, else of the nearest other."""
-        urls = spellings(url)
+        urls = as_asked(url)
         from_s, to_s = (0, TIME_MAX_S) if moment is None else (moment.from_s, moment.to_s)
         for one in urls:
             async with self._shelf.history((one,), from_s, to_s) as versions:
@@ -364,7 +365,7 @@ class ArchivePages:
             if time_s is None:
                 raise BadQuestionError(f"Accept-Datetime {wanted[:60]!r} is not a date")
             moment = moment_at(time_s)
-        chosen = await self._shelf.choose(spellings(target.url), moment)
+        chosen = await self._shelf.choose(as_asked(target.url), moment)
         if chosen is None:
             return await self._not_archived(asked, spellings(target.url)[0], text=target.url)
         answer = moved(
@@ -382,15 +383,15 @@ class ArchivePages:
         moment = target.moment
         assert moment is not None
         # The address stands for itself only in its canonical spelling, or as an imported file has it.
-        urls, exact = spellings(target.url), None
-        if target.url in urls and asked.request.target.endswith(target.url):
-            urls = tuple(dict.fromkeys((target.url, *urls)))
-            if moment.is_exact:
-                exact = Exact(
-                    time_s=moment.target_s,
-                    urls=(target.url, *unescaped(target.url)),
-                    takes_bent=target.flag not in _NAMED,
-                )
+        urls, exact = as_asked(target.url), None
+        # Programs, which ask for it as it came, have no address bar, and some escape the whole of it.
+        is_named = target.url in urls and (target.flag.is_raw or asked.request.target.endswith(target.url))
+        if is_named and moment.is_exact:
+            exact = Exact(
+                time_s=moment.target_s,
+                urls=(target.url, *unescaped(target.url)),
+                takes_bent=target.flag not in _NAMED,
+            )
         is_bare = not target.flag.is_raw and target.flag is not Flag.PAGE
         if is_bare and self._has_banner and wants_frame(asked.request.headers):
             # The inside of our frame, or a part of a page, opened as a window: there it could lead anywhere.
@@ -571,7 +572,7 @@ class ArchivePages:
         if not url:
             raise BadQuestionError("say which: url=…")
         moment = moment_named(digits, "timestamp") if digits else NEWEST
-        chosen = await self._shelf.choose(spellings(url), moment)
+        chosen = await self._shelf.choose(as_asked(url), moment)
         if chosen is None and (there := await self._not_here(asked, spellings(url)[0], text=url)) is not None:
             return there
         facts = availability(url, digits)

@@ -5,6 +5,7 @@ the other peers, and a bounded queue before them. When it is full, a reader is t
 """
 
 import weakref
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -465,7 +466,10 @@ def _rows(
         keys = (key for start, end in question.ranges for key in catalogue.address_keys(start, end))
         count = sum(1 for _ in islice(keys, PAGES_MAX * PAGE_ADDRESSES))
         return CdxRows(pages=-(-count // PAGE_ADDRESSES))
-    wanted = question.limit if question.limit > 0 else ROWS_MAX
+    if question.limit < 0:
+        last = deque(islice(thinned(walk.rows(), question, now), question.offset, None), -question.limit)
+        return CdxRows(rows=list(last), resume_at=(address_key(walk.at), 0) if walk.is_cut else None)
+    wanted = question.limit
     rows: list[Row] = []
     places: list[tuple[bytes, int]] = []
     if question.page and not walk.has_page():
@@ -484,4 +488,4 @@ def _rows(
         rows.append(row)
         places.append(at)
     resume = (address_key(walk.at), 0) if walk.is_cut else None
-    return CdxRows(rows=rows[question.limit :] if question.limit < 0 else rows, resume_at=resume)
+    return CdxRows(rows=rows, resume_at=resume)

@@ -318,7 +318,7 @@ class Elsewhere:
 
         async def ask(place: PortalAddress) -> None:
             answer = await self._relay.fetch(place, request)
-            if answer is not None and answer.status is HTTPStatus.OK:
+            if answer is not None and (answer.status is HTTPStatus.OK or _is_memento(answer)):
                 found.add(place.origin)
 
         request = Request(
@@ -331,6 +331,11 @@ class Elsewhere:
                 for place in places:
                     tasks.start_soon(ask, place)
         return tuple(place for place in places if place.origin in found)
+
+
+def _is_memento(answer: Answer) -> bool:
+    """An archived redirect or error, too."""
+    return any(name.lower() == "memento-datetime" for name in answer.headers)
 
 
 @dataclass(frozen=True, slots=True)

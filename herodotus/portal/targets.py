@@ -25,9 +25,10 @@ from herodotus.core.replay import Flag
 from herodotus.core.warc import TIME_MAX_S, civil_date, format_digits, parse_digits
 
 DAY_S = 86_400
+_FIRST_YEAR, _LAST_YEAR = 1970, 2106
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_DIGITS = re.compile(r"\d{4,14}", re.ASCII)
+_DIGITS = re.compile(r"\d{1,14}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +47,13 @@ class Moment:
 
 
 def parse_moment(text: str) -> Moment | None:
-    """None where it is no date of 1970 to 2106. Of an odd number of digits the last is not looked at."""
+    """None where it is no date of 1970 to 2106. Of an odd number of digits the last is not looked at; fewer than four
+    name the years that begin so, so that `2` is the newest and `0` the oldest."""
     if not _DIGITS.fullmatch(text):
         return None
+    if len(text) < 4:
+        from_s, to_s = _years(text)
+        return Moment(digits=text, target_s=to_s, from_s=from_s, to_s=to_s)
     digits = text[: len(text) - len(text) % 2]
     try:
         from_s, to_s = _period(digits)
@@ -57,6 +62,15 @@ def parse_moment(text: str) -> Moment | None:
     if len(digits) == 14:
         return moment_at(from_s)
     return Moment(digits=digits, target_s=to_s, from_s=from_s, to_s=to_s)
+
+
+def _years(begin: str) -> tuple[int, int]:
+    """Of the years that begin so, as far as the archive's dates go."""
+    first, last = int(begin.ljust(4, "0")), int(begin.ljust(4, "9"))
+    if last < _FIRST_YEAR:
+        return 0, 0
+    start = _period(f"{max(first, _FIRST_YEAR)}")[0] if first <= _LAST_YEAR else TIME_MAX_S
+    return start, _period(f"{last}")[1] if last < _LAST_YEAR else TIME_MAX_S
 
 
 def _period(digits: str) -> tuple[int, int]:
@@ -165,7 +179,7 @@ def parse_web_target(target: str) -> WebTarget:
         return WebTarget(kind=TargetKind.TIMEMAP, url=_url(timemap[2]), form=timemap[1])
     if history := _HISTORY.fullmatch(target):
         moment = _moment(history[1]) if history[1] else None
-        if history[2].endswith("*"):
+        if history[2].endswith("*") or history[2].startswith("*."):
             return WebTarget(
                 kind=TargetKind.LISTING, url=_url(history[2].rstrip("*") or "http:"), moment=moment
             )
@@ -225,6 +239,12 @@ def spellings(url: str) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys([*found, *asked, *(one for text in [*found, *asked] for one in unescaped(text))])
     )
+
+
+def as_asked(url: str) -> tuple[str, ...]:
+    """`spellings`, the one that was asked for first, so that all questions about it have one answer."""
+    urls = spellings(url)
+    return tuple(dict.fromkeys((url, *urls))) if url in urls else urls
 
 
 def unescaped(url: str) -> tuple[str, ...]:

@@ -54,6 +54,8 @@ READ_AHEAD_FILES = 4  # segments of one bucket alternate in ring order
 MOVES_MAX = 5  # sealing and compaction take longer than a read, so one is enough; five is certain
 _VARIANT = slice(1 + KEY_BYTES + 4, 1 + KEY_BYTES + 4 + 3)
 Row = tuple[bytes, bytes]
+SIZES_MAX = 1_024
+"""Remembered while a history is read: 100 kB."""
 SPELLINGS_MAX = 64
 """Looked at of one stem; of 5,771 linked addresses no more than four had the same."""
 RECORDS_TRIED_MAX = 4
@@ -96,6 +98,8 @@ class MemberCache:
         self._files = files
         self._at: tuple[int, int] | None = None
         self._content, self._rest = b"", b""
+        self.sizes: dict[bytes, int] = {}
+        """Of payloads that were met in other records."""
         self._ahead: OrderedDict[int, tuple[int, bytes]] | None = OrderedDict() if reads_ahead else None
 
     def capture(self, place: FilePlace) -> StoredCapture:
@@ -212,7 +216,7 @@ class Reader:
             url=url,
             status=capture.status,
             mime=intern(capture.media_type),
-            size=capture.body_bytes,
+            size=self._size_of(capture, cache),
             is_revisit=capture.is_revisit,
             visits=0 if visits is None else visits.count,
             last_seen_s=max(time_of(key), 0 if visits is None else visits.last_s),
@@ -222,6 +226,19 @@ class Reader:
             door=intern(capture.door),
             steward=intern(capture.steward),
         )
+
+    def _size_of(self, capture: StoredCapture, cache: "MemberCache") -> int:
+        """Of its payload, which another record has; a history repeats few of them."""
+        if not capture.is_revisit:
+            return capture.body_bytes
+        digest = capture.id.digest
+        if digest not in cache.sizes:
+            if len(cache.sizes) >= SIZES_MAX:
+                cache.sizes.clear()
+            bodies = self._bodies(bucket_of(capture.id.key), digest)
+            found = next((one for one in bodies if one.id.digest == digest), None)
+            cache.sizes[digest] = 0 if found is None else found.body_bytes
+        return cache.sizes[digest]
 
     def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:
         """Every capture with a payload, revisits included: their number is the reference count."""

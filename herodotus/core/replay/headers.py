@@ -212,7 +212,7 @@ def replay_headers(
     """Status and fields to send, each at most once but Link, without Content-Length and Content-Encoding, which are
     the handler's. Content-Type is what all the archived ones come to for a browser.
 
-    With the flag `id_` Location, too, stays as it was and is told under X-Archive-Orig-Location alone."""
+    Location leads to the same date and flag in the archive; what was archived is told as X-Archive-Orig-Location."""
     kept: dict[str, str] = {}
     links: Headers = []
     types: list[str] = []
@@ -240,20 +240,17 @@ def replay_headers(
     # A page that sends visitors to itself, with a cookie, would go round in circles: the archive keeps none.
     is_moved = target is not None and status in _MOVED and target.partition("#")[0] != _own(context)
     status = replay_status(status, has_location=is_moved)
-    if context.flag is Flag.RAW:
-        status = 200 if 300 <= status < 400 else status
-    elif is_moved and target is not None:
+    if is_moved and target is not None:
         sent.append(("Location", target))
     return status, sent + originals
 
 
 def moved(location: str, addresses: AddressRewriter, context: ReplayContext) -> str:
     """Where an archived redirect leads: the same date and flag."""
-    flag = Flag.PAGE if context.flag is Flag.RAW else context.flag
     reference = _bytes(location)
     if context.site is not None:
         reference = addresses.resolve(reference) or reference
-    return _ascii(addresses.rewrite(reference, flag))
+    return _ascii(addresses.rewrite(reference, context.flag))
 
 
 def _own(context: ReplayContext) -> str:
@@ -261,8 +258,7 @@ def _own(context: ReplayContext) -> str:
         return context.site.origin + context.page_url.partition("#")[0].removeprefix(
             context.site.label.origin
         )
-    flag = Flag.PAGE if context.flag is Flag.RAW else context.flag
-    return f"{context.archive_prefix}{context.timestamp}{flag}/{context.page_url.partition('#')[0]}"
+    return f"{context.archive_prefix}{context.timestamp}{context.flag}/{context.page_url.partition('#')[0]}"
 
 
 def refreshed(content: bytes, addresses: AddressRewriter, context: ReplayContext) -> bytes:

@@ -58,12 +58,11 @@ def test_a_status_that_would_show_nothing_is_told_only(status: int, sent: int) -
     assert replayed(status, [])[0] == sent
 
 
-def test_raw_bytes_go_nowhere_and_moved_ones_into_the_archive() -> None:
-    location = ("Location", "http://b.example/")
-    assert acting(replayed(302, [location], Flag.RAW)[1]) == []
-    assert acting(replayed(302, [location], Flag.RAW_MOVED)[1]) == [
-        ("Location", "/web/20260102030405ir_/http://b.example/")
-    ]
+@pytest.mark.parametrize("flag", [Flag.RAW, Flag.RAW_MOVED])
+def test_a_redirect_as_it_came_leads_into_the_archive(flag: Flag) -> None:
+    status, fields = replayed(302, [("Location", "http://b.example/")], flag)
+    assert (status, acting(fields)) == (302, [("Location", f"/web/20260102030405{flag}/http://b.example/")])
+    assert ("X-Archive-Orig-Location", "http://b.example/") in fields
 
 
 @pytest.mark.parametrize(
