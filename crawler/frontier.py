@@ -25,14 +25,25 @@ from crawler.core.link import (
     DueEntry,
     Link,
     OriginCounts,
+    Yield,
     day_of,
     due_row,
     fingerprint,
     host_row_of,
     number_in,
     origin_id_of,
+    rests,
 )
-from crawler.core.recrawl import Known, Recrawl, Result, after_visit, decode_known, encode_known, priority_of
+from crawler.core.recrawl import (
+    Known,
+    Recrawl,
+    Result,
+    after_visit,
+    decode_known,
+    encode_known,
+    is_first_visit,
+    priority_of,
+)
 from crawler.core.rows import Batch, Rows, after
 from crawler.core.urls import Origin, UrlKey, origin_of, url_key
 from crawler.frontier_turns import REFILL, FrontierCounts, FrontierTurns
@@ -49,6 +60,9 @@ __all__ = [
 _DAY_ROW = META + b"day"
 _TO_BE_READ = frozenset({Result.CHANGED.value, Result.UNCHANGED.value})
 _TO_BE_SEEN = _TO_BE_READ | {Result.UNWANTED.value}
+
+_HITS = frozenset({Result.CHANGED, Result.UNCHANGED})
+_TELLS_OF_RULES = _HITS | {Result.GONE, Result.REFUSED}
 
 URLS_REMEMBERED = 32_768
 """Known URLs that are not looked up on the disk again: what pages link to repeats. Some 6 MB."""
@@ -268,18 +282,29 @@ class Frontier:
             batch.put(LINKS + entry.key, fingerprints)
         new = self._add(batch, links, entry.key) if links else 0
         self._counts.move_due(batch, entry.known.due_day, known.due_day)
-        self._count_visit(batch, origin_id, entry)
+        self._count_visit(batch, origin_id, entry, result)
         self._rows.write(batch)
         return new
 
-    def _count_visit(self, batch: Batch, origin_id: bytes, entry: DueEntry) -> None:
+    def _count_visit(self, batch: Batch, origin_id: bytes, entry: DueEntry, result: Result) -> None:
         counts = self._counts.origin(origin_id)
+        rule = entry.known.rule
+        if rule and is_first_visit(entry.known) and result in _TELLS_OF_RULES:
+            before = counts.yields.get(rule, Yield())
+            counts.yields = {**counts.yields, rule: before.after(is_hit=result in _HITS)}
         if entry.rests_until:
             counts.rests_until = entry.rests_until
             self._note_rest_of_host(batch, entry.origin, entry.rests_until)
         counts.visits = counts.visits + 1 if counts.last_day == self._day else 1
         counts.last_day = self._day
         self._counts.put_origin(batch, origin_id, counts)
+
+    def is_vain(self, entry: DueEntry) -> bool:
+        """A rule found it that finds next to nothing at its origin. What was there once is asked for all the same."""
+        known = entry.known
+        if not known.rule or not is_first_visit(known):
+            return False
+        return rests(known.rule, self._counts.origin(origin_id_of(entry.origin)).yields)
 
     def owe_rest(self, origin: Origin, until: float) -> None:
         """The origin and its host are to be left alone until then, whatever happens to this process."""

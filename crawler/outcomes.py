@@ -12,7 +12,7 @@ What has a crawl done so far? Counters by outcome, status, type, error and host,
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
@@ -27,10 +27,19 @@ from crawler.core.capture import (
     is_packed_xml,
 )
 from crawler.core.errors import FetchError, ForbiddenAddressError
-from crawler.core.link import LINKS_KEPT_MAX, DueEntry, Link, LinkKind, fingerprint
-from crawler.core.links import PageLinks, css_links, header_links, html_links, script_links, xml_links
+from crawler.core.link import LINKS_KEPT_MAX, SCRIPT_RULES, DueEntry, Link, LinkKind, Rule, fingerprint
+from crawler.core.links import (
+    NO_RULES,
+    PageLinks,
+    css_links,
+    header_links,
+    html_links,
+    json_links,
+    script_links,
+    xml_links,
+)
 from crawler.core.politeness import OriginReport, retry_after_s
-from crawler.core.recrawl import Known, Recrawl, Result
+from crawler.core.recrawl import Known, Recrawl, Result, is_first_visit
 from crawler.core.robots import NOTHING_ASKED, page_directives
 from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
 from crawler.core.similarity import BYTES_MAX, SeenSketches, sketch_of
@@ -92,6 +101,9 @@ class CrawlCounts:
     by_host: dict[Origin, HostCounts] = field(default_factory=dict)
     links_left: Counter[str] = field(default_factory=Counter)
     """Links that were not taken, by reason."""
+    rules_tried: Counter[str] = field(default_factory=Counter)
+    rules_right: Counter[str] = field(default_factory=Counter)
+    """Of what a rule found: what was asked for the first time, and what of it exists."""
 
     def count_mime(self, mime: str) -> None:
         """Servers may say what they like, a new type with each page; so the table is bounded."""
@@ -115,6 +127,8 @@ class CrawlCounts:
             by_error=self.by_error.copy(),
             by_host={host: replace(counts) for host, counts in self.by_host.items()},
             links_left=self.links_left.copy(),
+            rules_tried=self.rules_tried.copy(),
+            rules_right=self.rules_right.copy(),
         )
 
 
@@ -143,7 +157,12 @@ _PLAIN_RESULTS = {
 
 
 def read_capture(
-    capture: Capture, *, product_token: str, rules: UrlRules, wants_sketch: bool = False
+    capture: Capture,
+    *,
+    product_token: str,
+    rules: UrlRules,
+    wants_sketch: bool = False,
+    without: Collection[int] = NO_RULES,
 ) -> Reading:
     """How the visit ended and, for new content, where it leads."""
     result = result_of(capture)
@@ -152,7 +171,7 @@ def read_capture(
     if capture.redirect_to is not None:
         # Not subject to nofollow: the server sends us there itself.
         return Reading(result=result, links=(Link(capture.redirect_to, LinkKind.PAGE),), is_redirect=True)
-    page = _page_links(capture, product_token, rules)
+    page = _page_links(capture, product_token, rules, without)
     directives = page.directives
     if b"x-robots-tag" in capture.head.lower():
         directives |= page_directives(capture.header_values("X-Robots-Tag"), product_token)
@@ -194,13 +213,13 @@ def result_of(capture: Capture) -> Result:
 _NO_LINKS = PageLinks(directives=NOTHING_ASKED)
 
 
-def _page_links(capture: Capture, product_token: str, rules: UrlRules) -> PageLinks:
+def _page_links(capture: Capture, product_token: str, rules: UrlRules, without: Collection[int]) -> PageLinks:
     mime = capture.mime
-    is_html = mime in _HTML_TYPES
+    is_html = mime in _HTML_TYPES or mime == "image/svg+xml"
     is_packed = mime in PACKED_TYPES and is_packed_xml(capture.url)
     is_xml = is_packed or (not is_html and mime.endswith(_XML_TYPES))
-    is_script = mime.endswith(_SCRIPT_TYPES)
-    if not (is_html or is_xml or is_script or mime == "text/css"):
+    is_json, is_script = mime.endswith("json"), mime.endswith(_SCRIPT_TYPES)
+    if not (is_html or is_xml or is_json or is_script or mime == "text/css"):
         return _NO_LINKS
     coding = capture.header("Content-Encoding") if b"ontent-" in capture.head else None
     body = capture.body
@@ -212,12 +231,17 @@ def _page_links(capture: Capture, product_token: str, rules: UrlRules) -> PageLi
         body = decoded(body, "gzip").content
     charset = MediaType.of(capture.header("Content-Type")).charset
     if is_html:
-        return html_links(body, capture.url, charset=charset, product_token=product_token, rules=rules)
+        return html_links(
+            body, capture.url, charset=charset, product_token=product_token, rules=rules, without=without
+        )
     if is_xml:
         return xml_links(body, capture.url, rules=rules)
     if is_script:
-        return script_links(body, capture.url, page=capture.via, charset=charset, rules=rules)
-    return css_links(body, capture.url, charset=charset, rules=rules)
+        return script_links(
+            body, capture.url, page=capture.via, charset=charset, rules=rules, without=without
+        )
+    read = json_links if is_json else css_links
+    return read(body, capture.url, charset=charset, rules=rules, without=without)
 
 
 _log = logging.getLogger(__name__)
@@ -246,6 +270,7 @@ class Outcomes:
         reads_sitemaps: bool,
         rules: UrlRules,
         day_start: Callable[[], float],
+        rules_off: frozenset[int] = NO_RULES,
     ) -> None:
         self._frontier = frontier
         self._sink = sink
@@ -256,6 +281,8 @@ class Outcomes:
         self._robot = robot
         self._reads_sitemaps = reads_sitemaps
         self._rules = rules
+        # A crawl that takes no scripts need not look into those that stand in pages.
+        self._rules_off = rules_off if scope.content.takes(LinkKind.REQUISITE) else rules_off | SCRIPT_RULES
         self._day_start = day_start
         self._sketches = SeenSketches()
         self._sitemaps_seen: set[Origin] = set()
@@ -287,6 +314,11 @@ class Outcomes:
         host.problem = problem
         self.counts.by_error[reason] += 1
         self._frontier.record(entry, Result.FORBIDDEN, recrawl=self._recrawl)
+
+    def spared(self, entry: DueEntry) -> None:
+        """The rule that found it rests at its origin."""
+        self.counts.links_left[f"rule {Rule(entry.known.rule).label} rests"] += 1
+        self._frontier.record(entry, Result.UNWANTED, recrawl=self._recrawl)
 
     async def visited(self, entry: DueEntry, found: Capture | Skipped | FetchError) -> None:
         """It was fetched, or that was tried."""
@@ -334,7 +366,11 @@ class Outcomes:
         wants_sketch = known.depth >= SKETCHED_FROM_DEPTH or "?" in known.url
         try:
             return read_capture(
-                capture, product_token=self._robot, rules=self._rules, wants_sketch=wants_sketch
+                capture,
+                product_token=self._robot,
+                rules=self._rules,
+                wants_sketch=wants_sketch,
+                without=self._rules_off,
             )
         except Exception:  # noqa: BLE001  # our fault, on a stranger's page: log it here, and the crawl continues
             _log.exception("page not read, its links are skipped url=%s", capture.url)
@@ -405,7 +441,8 @@ class Outcomes:
             refused, depth = terms[kind]
             reason = refused or refuses_url(url)
             if reason is None:
-                wanted.append(made((url, kind, depth, is_doubtful, False, via, hops)))
+                is_last = is_doubtful or link.is_doubtful
+                wanted.append(made((url, kind, depth, is_last, False, via, hops, link.rule)))
             else:
                 self.counts.links_left[reason] += 1
         return wanted
@@ -413,6 +450,10 @@ class Outcomes:
     def _count(self, entry: DueEntry, capture: Capture, reading: Reading) -> None:
         counts, host, known = self.counts, self.counts.host(entry.origin), entry.known
         counts.by_status[capture.status] += 1
+        if known.rule and is_first_visit(known):
+            label = Rule(known.rule).label
+            counts.rules_tried[label] += 1
+            counts.rules_right[label] += capture.status < 400
         if reading.result is Result.CHANGED and not reading.noarchive:
             counts.stored += 1
             counts.stored_bytes += len(capture.body)

@@ -66,6 +66,8 @@ class WorkerSettings:
     reads_sitemaps: bool = True
     patience_s: float = math.inf
     """The run ends when all that is left belongs to hosts that rest longer than this: what is due stays due."""
+    rules_off: frozenset[int] = frozenset()
+    """Rules of `crawler.core.link.Rule` that look for nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +133,7 @@ class Crawler:
             recrawl=settings.recrawl,
             robot=settings.robot,
             reads_sitemaps=settings.reads_sitemaps,
+            rules_off=settings.rules_off,
             rules=rules,
             day_start=lambda: frontier.day * settings.day_length_s + settings.day_offset_s,
         )
@@ -308,6 +311,8 @@ class Crawler:
                 self._frontier.pass_over(entry)
             elif reason is not None:
                 self._outcomes.refused(entry, reason, rules.problem or reason)
+            elif self._frontier.is_vain(entry):
+                self._outcomes.spared(entry)
             elif not entry.is_suspect or not await self._outcomes.recover(entry):
                 return entry
             passed += 1

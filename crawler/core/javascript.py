@@ -158,7 +158,7 @@ def _template_part(source: str, start: int, at: int) -> tuple[Token, int]:
 
 def _ends_value(source: str, at: int, end: int, *, is_value: bool) -> bool:
     """Whether what stands between the last token and a slash ends a value; `is_value` if that is nothing."""
-    before = _last_of(source, at, end)
+    before = between(source, at, end)
     if not before:
         return is_value
     last = before[-1]
@@ -173,8 +173,8 @@ def _closes_value(source: str, at: int, start: int) -> bool:
     if source[start] == "[":
         return True
     if source[start] == "(":
-        return last not in _ENDS_OF_HEADS or _HEAD.search(_last_of(source, at, start)) is None
-    before = last if last == ")" else _last_of(source, at, start) or source[at - 1 : at]
+        return last not in _ENDS_OF_HEADS or _HEAD.search(between(source, at, start)) is None
+    before = last if last == ")" else between(source, at, start) or source[at - 1 : at]
     if before.endswith(_BEFORE_OBJECTS):
         return not before.endswith("=>")
     asks = _ASKS_FOR_VALUE.search(before)
@@ -183,15 +183,15 @@ def _closes_value(source: str, at: int, start: int) -> bool:
 
 def is_blank(source: str, at: int, end: int) -> bool:
     """Whether only white space and comments stand there."""
-    return not _last_of(source, at, end)
+    return not between(source, at, end)
 
 
-def _last_of(source: str, at: int, end: int) -> str:
-    """The last characters of what stands there, without comments."""
-    between = source[at:end]
-    if "/" in between or "<!--" in between:
-        between = _COMMENTS.sub(" ", between)
-    return between.rstrip()[-_LOOKED_BACK:]
+def between(source: str, at: int, end: int) -> str:
+    """The last characters of what stands there, without comments and the white space at its ends."""
+    text = source[at:end]
+    if "/" in text or "<!--" in text:
+        text = _COMMENTS.sub(" ", text)
+    return text.strip()[-_LOOKED_BACK:]
 
 
 def text_of(source: str, token: Token) -> str:

@@ -10,8 +10,9 @@ Here is also how the frontier's rows are spelled (docs/protocol/frontier.md); wh
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
@@ -39,6 +40,74 @@ class LinkKind(Enum):
         return self is not _PAGE
 
 
+class Rule(IntEnum):
+    """By what a link was found. The numbers are kept in the frontier's rows (docs/protocol/frontier.md), the names are
+    words of the settings."""
+
+    MARKUP = 0
+    STYLES = 1
+    LAZY = 2
+    IMPORTS = 3
+    WORKERS = 4
+    IMPORT_MAPS = 5
+    MANIFESTS = 6
+    CHUNKS = 7
+    CHUNKS_BESIDE = 8
+    CHUNKS_ABOVE = 9
+    CHUNKS_ROOT = 10
+    PRELOADS = 11
+    PRELOADS_ROOT = 12
+    MODULES = 13
+    STRINGS = 14
+    JSON = 15
+    GUESSED = 16
+    """Another peer found it, and called it doubtful."""
+
+    @property
+    def label(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+
+DOUBTFUL_RULES = frozenset(
+    {Rule.CHUNKS_BESIDE, Rule.CHUNKS_ABOVE, Rule.CHUNKS_ROOT, Rule.PRELOADS_ROOT}
+    | {Rule.MODULES, Rule.STRINGS, Rule.JSON, Rule.GUESSED}
+)
+"""What they find may well be nothing: it is asked for last."""
+SCRIPT_RULES = frozenset(Rule) - {Rule.MARKUP, Rule.STYLES, Rule.LAZY}
+_CHUNK_RULES = frozenset({Rule.CHUNKS, Rule.CHUNKS_BESIDE, Rule.CHUNKS_ABOVE, Rule.CHUNKS_ROOT})
+"""Guesses at one thing: the folder of a site's scripts."""
+MISSES_MAX = 16
+"""In a row, of a doubtful rule at an origin."""
+TRIES_MIN, HITS_SHARE_MIN = 200, 0.02
+"""After so many tries at an origin a rule must have found this share, or it rests there."""
+
+
+class Yield(NamedTuple):
+    """How often what a rule found was there, at one origin."""
+
+    tries: int = 0
+    hits: int = 0
+    misses: int = 0
+    """In a row."""
+
+    def after(self, *, is_hit: bool) -> "Yield":
+        return Yield(self.tries + 1, self.hits + is_hit, 0 if is_hit else self.misses + 1)
+
+
+def rests(rule: int, yields: Mapping[int, Yield]) -> bool:
+    """Whether a rule finds too little at an origin. Of guesses at one thing the one that hit is kept."""
+    ours = yields.get(rule, Yield())
+    if (
+        rule in _CHUNK_RULES
+        and not ours.hits
+        and any(yields[other].hits for other in _CHUNK_RULES & yields.keys())
+    ):
+        return True
+    if rule in DOUBTFUL_RULES and ours.misses >= MISSES_MAX:
+        return True
+    return ours.tries >= TRIES_MIN and ours.hits < HITS_SHARE_MIN * ours.tries
+
+
 _PAGE = LinkKind.PAGE  # to look up a member of an Enum takes as long as the rest of what asks for it here
 
 
@@ -56,6 +125,8 @@ class Link(NamedTuple):
     """Where it was found."""
     hops: int = 0
     """Redirects between the page that links and this URL."""
+    rule: int = 0
+    """A `Rule`: as a number, since most are made without one."""
 
     @property
     def is_embedded(self) -> bool:
@@ -63,7 +134,7 @@ class Link(NamedTuple):
 
     @property
     def flags(self) -> int:
-        return flags_of(is_embedded=self.kind is not _PAGE, is_doubtful=self.is_doubtful)
+        return flags_of(is_embedded=self.kind is not _PAGE, is_doubtful=self.is_doubtful, rule=self.rule)
 
     @property
     def priority(self) -> int:
@@ -114,6 +185,8 @@ class OriginCounts(msgspec.Struct, array_like=True, gc=False):
     visits: int = 0
     rests_until: float = 0.0
     """Seconds since 1970: a rest is owed whatever happens to the process."""
+    yields: dict[int, Yield] = {}
+    """By rule."""
 
 
 @lru_cache(maxsize=16_384)

@@ -1,26 +1,32 @@
-"""Where does a page lead? Links of HTML, CSS, scripts, sitemaps, feeds and Link headers, resolved and classified.
+"""Where does a page lead? Links of HTML, CSS, scripts, JSON, sitemaps, feeds and Link headers, resolved and classified.
 
 HTML is parsed as browsers parse it (turbohtml's WHATWG tree; faster ways miss links in odd markup), its
-charset found as browsers find it. The other sources are read by linear-time expressions. Everything is
-bounded: bytes read, links taken (what is left out is counted), text kept. `nofollow` takes away what one
-would click on, not what the page needs to be shown. It fetches nothing and knows no scope: that is for the
-caller.
+charset found as browsers find it. The other sources are read by linear-time expressions. What a page needs is found by
+rules (`crawler.core.link.Rule`), each of which may be left out. Everything is bounded: bytes read, links taken (what is
+left out is counted), text kept. `nofollow` takes away what one would click on, not what the page needs to be shown. It
+fetches nothing and knows no scope: that is for the caller.
 """
 
 import codecs
 import html
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import cast
 
 import turbohtml
 
-from crawler.core.link import Link, LinkKind
+from crawler.core.link import DOUBTFUL_RULES, Link, LinkKind, Rule
 from crawler.core.references import css_references, srcset_references
 from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
-from crawler.core.scripts import script_references
+from crawler.core.scripts import (
+    DOUBTFUL_MAX,
+    ScriptReference,
+    json_references,
+    read_import_map,
+    script_references,
+)
 from crawler.core.trees import COUNTED_BYTES, ELEMENT_BYTES, PLAIN_BYTES_MAX, PLAIN_PAGE_BYTES, fit_for_tree
 from crawler.core.urls import STANDARD, UrlRules
 
@@ -42,7 +48,8 @@ SITEMAP_BYTES_MAX = 16 * 2**20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageLinks:
     links: tuple[Link, ...] = ()
-    """Each URL once, in the order of the page; the first kind it appears as."""
+    """Each URL once, in the order of the page. What is linked and embedded counts as embedded: such a link may lead to
+    the picture that it shows."""
     directives: PageDirectives = NOTHING_ASKED
     not_followed: int = 0
     over_limit: int = 0
@@ -50,6 +57,7 @@ class PageLinks:
 
 
 _References = Iterator[tuple[str, LinkKind]]
+NO_RULES: frozenset[int] = frozenset()
 
 _PAGE, _FRAME, _IMAGE, _REQUISITE = LinkKind
 _ATTRIBUTES: dict[str, tuple[tuple[str, LinkKind], ...]] = {
@@ -69,6 +77,7 @@ _ATTRIBUTES: dict[str, tuple[tuple[str, LinkKind], ...]] = {
     "track": (("src", _REQUISITE),),
     "embed": (("src", _REQUISITE),),
     "object": (("data", _REQUISITE),),
+    "html": (("manifest", _REQUISITE),),
     "applet": (("code", _REQUISITE), ("archive", _REQUISITE)),
     "bgsound": (("src", _REQUISITE),),
     "blockquote": (("cite", _PAGE),),
@@ -80,8 +89,53 @@ _SELECTOR = (
     "[href],[src],[srcset],[imagesrcset],[style],[background],[data],[poster],[cite],[longdesc],[code],"
     "[archive],[xlink\\:href],meta,style"
 )
+_MORE_SELECTORS = (
+    (re.compile(rb"(?i)<script"), "script:not([src])"),
+    (re.compile(rb"(?i)<param"), "param"),
+    (re.compile(rb"(?i)srcdoc"), "iframe[srcdoc]"),
+    (re.compile(rb"(?i)<html[^>]{0,500}\smanifest"), "html[manifest]"),
+    (re.compile(rb"(?i)\sspec-url"), "[spec-url]"),
+)
+"""What few pages have is looked for only in those."""
+_LAZY_NAMES = (
+    *(
+        "src",
+        "original",
+        "original-src",
+        "lazy",
+        "lazy-src",
+        "defer-src",
+        "delay-src",
+        "echo",
+        "image",
+        "image-src",
+    ),
+    *(
+        "img",
+        "img-src",
+        "thumb",
+        "poster",
+        "bg",
+        "bg-src",
+        "background",
+        "background-image",
+        "hi-res-src",
+        "full-src",
+    ),
+    *("fallback-src", "flickity-lazyload", "pagespeed-lazy-src", "cfsrc", "large-file", "main"),
+)
+_LAZY = frozenset(f"data-{name}" for name in _LAZY_NAMES)
+"""By which scripts load late what the page shows: lazysizes, Lozad, jQuery.lazy, Echo, Flickity, WP Rocket, Cloudflare;
+`data-main` names the first script of RequireJS."""
+_LAZY_SETS = frozenset({"data-srcset", "data-lazy-srcset", "data-original-set", "data-bgset"})
+_HAS_LAZY = re.compile(
+    rb"(?i)\sdata-[a-z-]{0,20}(?:src|original|lazy|bg|background|image|img|poster|thumb|echo|main|file)"
+)
+_LAZY_SELECTOR = ",".join(f"[{name}]" for name in sorted(_LAZY | _LAZY_SETS))
+_SCRIPT_TYPES = frozenset({"", "module", "text/babel"})
+_SRCDOCS_MAX = 20
 _COMMON = {"a": ("href", _PAGE), "img": ("src", _IMAGE)}
-_RARE = frozenset({"rel", "style", "srcset", "imagesrcset", "background", "longdesc"})
+_RARE = frozenset({"rel", "style", "srcset", "imagesrcset", "background", "longdesc"}) | _LAZY | _LAZY_SETS
 """Attributes that make an anchor or an image say more than its one address."""
 _EMBEDDED_RELATIONS = frozenset(
     {"stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "preload"}
@@ -143,22 +197,25 @@ def html_links(
     charset: str | None = None,
     product_token: str = "",
     rules: UrlRules = STANDARD,
+    without: Collection[int] = NO_RULES,
 ) -> PageLinks:
-    """Links of an HTML page; `charset` is what the Content-Type header says."""
+    """Links of an HTML page; `charset` is what the Content-Type header says, `without` are rules that rest."""
     read = _readable(body)
     document = _parse(read, charset)
-    elements = document.select(_SELECTOR)
+    elements = document.select(_selector(read))
     robots = ["robots", product_token.lower()] if product_token else ["robots"]
     base = None
     asked: list[str] = []
-    collected = _Collector(rules, encoding=document.encoding)
+    collected = _Collector(rules, encoding=document.encoding, without=without)
     references = collected.references
     for element in elements:
         tag = element.tag
         if (common := _COMMON.get(tag)) is not None:
             value = element.attr(common[0])
             if value is not None and len(references) < LINKS_MAX and _RARE.isdisjoint(element.attrs):
-                references.setdefault(value, common[1])  # nearly all links are these
+                # nearly all links are these
+                if references.setdefault(value, common[1]) is not common[1]:
+                    collected.add(value, common[1])
                 continue
             if value is not None and tag == "a":
                 _add_anchor(element, value, collected)
@@ -170,7 +227,7 @@ def html_links(
         _add_references(element, collected, follows=True)
     directives = page_directives(asked, product_token)
     if directives.nofollow:  # rare, and known only now
-        collected = _Collector(rules, encoding=document.encoding)
+        collected = _Collector(rules, encoding=document.encoding, without=without)
         for element in elements:
             _add_references(element, collected, follows=False)
     if base is not None:
@@ -178,6 +235,14 @@ def html_links(
     if len(read) < len(body):
         collected.over_limit += 1  # nobody knows how many more there are
     return collected.result(base or url, directives)
+
+
+def _selector(body: bytes) -> str:
+    is_wide = b"\0" in body[:1024]  # every second byte of UTF-16
+    parts = [_SELECTOR, *(more for has, more in _MORE_SELECTORS if is_wide or has.search(body))]
+    if is_wide or _HAS_LAZY.search(body):
+        parts.append(_LAZY_SELECTOR)
+    return ",".join(parts)
 
 
 def _readable(body: bytes) -> bytes:
@@ -212,11 +277,50 @@ def _add_anchor(element: turbohtml.Element, href: str, collected: "_Collector") 
 
 
 def _add_references(element: turbohtml.Element, collected: "_Collector", *, follows: bool) -> None:
+    if element.tag == "script" and element.attr("src") is None:
+        _add_script(element, collected)
+    elif element.tag == "iframe" and (inner := element.attr("srcdoc")) and collected.may_look_inside():
+        for part in _parse(_readable(inner.encode()), None).select(_SELECTOR):
+            _add_references(part, collected, follows=follows)
+    for name, value in element.attrs.items():
+        if name in _LAZY:
+            _add_lazy(element, name, str(value or ""), collected)
+        elif name in _LAZY_SETS:
+            for reference in srcset_references(str(value or "")):
+                collected.add(reference, _IMAGE, Rule.LAZY)
     for reference, kind in _references(element):
         if kind is _PAGE and (not follows or _is_nofollow(element)):
             collected.not_followed += 1
         else:
             collected.add(reference, kind)
+
+
+def _add_lazy(element: turbohtml.Element, name: str, value: str, collected: "_Collector") -> None:
+    if "url(" in value:
+        for reference in css_references(value):
+            collected.add(reference, _IMAGE, Rule.LAZY)
+    elif name == "data-main":
+        if element.tag == "script" and value.strip():
+            collected.add(value if value.endswith(".js") else f"{value}.js", _REQUISITE, Rule.LAZY)
+    elif _LOOKS_LIKE_ADDRESS.fullmatch(value.strip()):
+        kind = {"iframe": _FRAME, "script": _REQUISITE, "source": _REQUISITE, "video": _REQUISITE}
+        collected.add(value, kind.get(element.tag, _IMAGE), Rule.LAZY)
+
+
+def _add_script(element: turbohtml.Element, collected: "_Collector") -> None:
+    """What stands in the page itself. Its data may name files as well."""
+    type_ = (element.attr("type") or "").strip().lower()
+    if type_ == "importmap":
+        collected.import_map |= read_import_map(element.text)
+        for address in collected.import_map.values():
+            if not address.endswith("/"):
+                collected.add(address, _REQUISITE, Rule.IMPORT_MAPS)
+    elif type_ in _SCRIPT_TYPES or type_.endswith(("javascript", "ecmascript")):
+        for reference in script_references(element.text, import_map=collected.import_map):
+            collected.add_found(reference)
+    elif type_ == "application/json":
+        for reference in json_references(element.text):
+            collected.add_found(reference)
 
 
 def _parse(body: bytes, charset: str | None) -> turbohtml.Document:
@@ -236,7 +340,7 @@ def _is_nofollow(element: turbohtml.Element) -> bool:
 
 def _references(element: turbohtml.Element) -> _References:
     tag = element.tag
-    if tag in ("link", "meta", "style"):
+    if tag in _HEAD_ELEMENTS:
         yield from _HEAD_ELEMENTS[tag](element)
     else:
         for attribute, kind in _ATTRIBUTES.get(tag.lower(), ()):
@@ -264,8 +368,14 @@ def _meta_element(element: turbohtml.Element) -> _References:
         match = _REFRESH.match(content.strip())
         if match is not None:
             yield (match[1] or match[2] or match[3] or ""), _PAGE
-    elif (element.attr("property") or "").lower() in ("og:image", "og:image:url", "og:image:secure_url"):
+    elif (element.attr("property") or element.attr("name") or "").strip().lower() in _NAMES_OF_IMAGES:
         yield content, _IMAGE
+
+
+def _param_element(element: turbohtml.Element) -> _References:
+    """What a plug-in is given to show: Flash wrote it so."""
+    if (element.attr("name") or "").strip().lower() in ("movie", "src", "filename", "url"):
+        yield element.attr("value") or "", _REQUISITE
 
 
 def _style_element(element: turbohtml.Element) -> _References:
@@ -276,7 +386,14 @@ _HEAD_ELEMENTS: dict[str, Callable[[turbohtml.Element], _References]] = {
     "link": _link_element,
     "meta": _meta_element,
     "style": _style_element,
+    "param": _param_element,
 }
+_NAMES_OF_IMAGES = frozenset(
+    {"og:image", "og:image:url", "og:image:secure_url", "twitter:image", "twitter:image:src"}
+    | {"msapplication-tileimage", "thumbnail"}
+)
+_LOOKS_LIKE_ADDRESS = re.compile(r"(?![#{\[])\S*[./]\S*")
+"""Such attributes hold other things, too."""
 
 
 def kind_of_relation(relations: str) -> LinkKind | None:
@@ -289,23 +406,52 @@ def kind_of_relation(relations: str) -> LinkKind | None:
     return None if words & _NO_PAGE_RELATIONS else _PAGE
 
 
-def css_links(body: bytes, url: str, *, charset: str | None = None, rules: UrlRules = STANDARD) -> PageLinks:
-    collected = _Collector(rules)
+def css_links(
+    body: bytes,
+    url: str,
+    *,
+    charset: str | None = None,
+    rules: UrlRules = STANDARD,
+    without: Collection[int] = NO_RULES,
+) -> PageLinks:
+    collected = _Collector(rules, without=without)
     for reference in css_references(_text(body, charset)):
-        collected.add(reference, _REQUISITE)
+        collected.add(reference, _REQUISITE, Rule.STYLES)
+    return collected.result(url)
+
+
+def json_links(
+    body: bytes,
+    url: str,
+    *,
+    charset: str | None = None,
+    rules: UrlRules = STANDARD,
+    without: Collection[int] = NO_RULES,
+) -> PageLinks:
+    """Of a manifest, or of data that a script reads."""
+    collected = _Collector(rules, without=without)
+    for reference in json_references(_text(body, charset)):
+        collected.add_found(reference)
     return collected.result(url)
 
 
 def script_links(
-    body: bytes, url: str, *, page: str | None = None, charset: str | None = None, rules: UrlRules = STANDARD
+    body: bytes,
+    url: str,
+    *,
+    page: str | None = None,
+    charset: str | None = None,
+    rules: UrlRules = STANDARD,
+    without: Collection[int] = NO_RULES,
 ) -> PageLinks:
     """`page`: where the script was found; some of what it asks for is relative to that."""
-    beside, in_page = _Collector(rules), _Collector(rules)
+    beside, in_page = _Collector(rules, without=without), _Collector(rules, without=without)
     for reference in script_references(_text(body, charset)):
-        (in_page if reference.is_of_page else beside).add(reference.address, _REQUISITE)
+        (in_page if reference.is_of_page else beside).add_found(reference)
     found, found_in_page = beside.result(url), in_page.result(page or url)
+    seen = {link.url for link in found.links}
     return PageLinks(
-        links=tuple(dict.fromkeys(found.links + found_in_page.links)),
+        links=found.links + tuple(link for link in found_in_page.links if link.url not in seen),
         over_limit=found.over_limit + found_in_page.over_limit,
         malformed=found.malformed + found_in_page.malformed,
     )
@@ -357,23 +503,62 @@ def _text(body: bytes, charset: str | None, bytes_max: int = PARSED_BYTES_MAX) -
     return body[:bytes_max].decode(codec if codec in _CHARSETS else "utf-8", "replace")
 
 
+_STRING_RULES = frozenset({Rule.MODULES, Rule.STRINGS, Rule.JSON})
+
+
 class _Collector:
     """References in the order of the page, and what became of those that are no links."""
 
-    def __init__(self, rules: UrlRules, *, encoding: str | None = None, links_max: int = LINKS_MAX) -> None:
+    def __init__(
+        self,
+        rules: UrlRules,
+        *,
+        encoding: str | None = None,
+        links_max: int = LINKS_MAX,
+        without: Collection[int] = NO_RULES,
+    ) -> None:
         self._rules = rules
+        self._without = without
+        self._rule_of: dict[str, Rule] = {}
+        self._doubtful = 0
+        self._looked_inside = 0
+        self.import_map: dict[str, str] = {}
         self._codec = _legacy_codec(encoding)
         self._links_max = links_max
         self.references: dict[str, LinkKind] = {}
         self.not_followed = 0
         self.over_limit = 0
 
-    def add(self, reference: str, kind: LinkKind) -> None:
+    def add(self, reference: str, kind: LinkKind, rule: Rule = Rule.MARKUP) -> None:
         references = self.references
-        if len(references) < self._links_max:
-            references.setdefault(reference, kind)
-        elif reference not in references:
+        if rule in self._without:
+            return
+        known = references.get(reference)
+        if known is not None:
+            if rule not in DOUBTFUL_RULES:
+                if known is _PAGE:
+                    references[reference] = kind
+                if self._rule_of.get(reference) in DOUBTFUL_RULES:
+                    self._rule_of[reference] = rule
+        elif len(references) < self._links_max:
+            references[reference] = kind
+            if rule:
+                self._rule_of[reference] = rule
+        else:
             self.over_limit += 1
+
+    def may_look_inside(self) -> bool:
+        """A page may hold pages, and these others."""
+        self._looked_inside += 1
+        return self._looked_inside <= _SRCDOCS_MAX
+
+    def add_found(self, reference: ScriptReference) -> None:
+        """What a script says; of its doubtful strings a page has few tries."""
+        if reference.rule in _STRING_RULES:
+            self._doubtful += 1
+            if self._doubtful > DOUBTFUL_MAX:
+                return
+        self.add(reference.address, _REQUISITE, reference.rule)
 
     def result(self, base: str, directives: PageDirectives = NOTHING_ASKED) -> PageLinks:
         # A long base makes long links of short references: 100 kB of a page would be 80 MB of links.
@@ -390,21 +575,36 @@ class _Collector:
         if len(links) < len(resolved):  # the same page in two spellings: the first one's kind counts
             links = {}
             for url, kind in zip(resolved, kinds, strict=True):
-                links.setdefault(url, kind)
+                if links.setdefault(url, kind) is _PAGE:
+                    links[url] = kind
         links.pop(None, None)
+        made = _made(cast("Iterable[tuple[str, LinkKind]]", links.items()))
+        if self._rule_of:
+            made = self._with_rules(made, resolved)
         return PageLinks(
-            links=tuple(_made(cast("Iterable[tuple[str, LinkKind]]", links.items()))),
+            links=tuple(made),
             directives=directives,
             not_followed=self.not_followed,
             over_limit=self.over_limit,
             malformed=resolved.count(None),
         )
 
+    def _with_rules(self, links: Iterator[Link], resolved: Sequence[str | None]) -> Iterator[Link]:
+        """A link that two rules found belongs to the first, and to none that is in doubt if another found it, too."""
+        rules: dict[str | None, Rule] = {}
+        for reference, url in zip(self.references, resolved, strict=True):
+            rule = self._rule_of.get(reference, Rule.MARKUP)
+            if rules.setdefault(url, rule) in DOUBTFUL_RULES:
+                rules[url] = rule
+        for link in links:
+            rule = rules[link.url]
+            yield link._replace(rule=rule, is_doubtful=rule in DOUBTFUL_RULES) if rule else link
+
 
 def _made(items: Iterable[tuple[str, LinkKind]]) -> Iterator[Link]:
     """Links of pairs, by the tuple's own constructor: a page makes dozens."""
     new = tuple.__new__
-    return (new(Link, (url, kind, 0, False, False, "", 0)) for url, kind in items)
+    return (new(Link, (url, kind, 0, False, False, "", 0, 0)) for url, kind in items)
 
 
 def _legacy_codec(encoding: str | None) -> str | None:

@@ -20,7 +20,9 @@ TRIES_PER_DAY = 3
 PRIORITY_MAX = 255
 DOUBTFUL_FROM = 128
 EMBEDDED, DOUBTFUL = 1, 2
-"""Flags of a known URL: a page shows it in itself; it was found on a page much like others."""
+"""Flags of a known URL: a page shows it in itself; it was found on a page much like others, or by a doubtful rule."""
+RULE_SHIFT = 2
+"""Above the flags is the number of the rule that found it."""
 
 
 class Recrawl(Enum):
@@ -77,7 +79,7 @@ class Known(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     hops: int = 0
     """Redirects between the page that links and this URL, by the shortest way known."""
     flags: int = 0
-    """`EMBEDDED` and `DOUBTFUL`, as the link by which its priority was found."""
+    """`EMBEDDED`, `DOUBTFUL` and the rule, as the link by which its priority was found."""
 
     @property
     def is_embedded(self) -> bool:
@@ -86,6 +88,10 @@ class Known(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     @property
     def is_doubtful(self) -> bool:
         return bool(self.flags & DOUBTFUL)
+
+    @property
+    def rule(self) -> int:
+        return self.flags >> RULE_SHIFT
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -106,8 +112,13 @@ def decode_known(record: bytes) -> Known:
     return known
 
 
-def flags_of(*, is_embedded: bool, is_doubtful: bool) -> int:
-    return is_embedded * EMBEDDED | is_doubtful * DOUBTFUL
+def is_first_visit(known: Known) -> bool:
+    """Nothing of it was ever archived, and it was never asked for in vain."""
+    return not known.visits and known.last_result in ("", Result.UNWANTED.value)
+
+
+def flags_of(*, is_embedded: bool, is_doubtful: bool, rule: int = 0) -> int:
+    return is_embedded * EMBEDDED | is_doubtful * DOUBTFUL | rule << RULE_SHIFT
 
 
 def _flags_by_parity(priority: int) -> int:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.errors import MalformedUrlError
+from crawler.core.link import Rule
 from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.rows import RowLimits, Rows
@@ -127,6 +128,8 @@ class CrawlOrder:
     """When the day begins, after midnight UTC."""
     patience_s: float = math.inf
     """The crawl ends when all that is left belongs to hosts that rest longer."""
+    rules_off: frozenset[Rule] = frozenset()
+    """Rules by which nothing is looked for."""
     widens: bool = False
     """It may take in more than the crawls before: what they left out is looked for."""
 
@@ -163,6 +166,7 @@ class CrawlGear:
             day_length_s=order.day_length_s,
             day_offset_s=order.day_offset_s,
             patience_s=order.patience_s,
+            rules_off=order.rules_off,
         )
         scope = replace(_scope_of(order, self.wall_clock()), is_removed=self.sink.is_removed)
         return Crawler(
@@ -320,6 +324,19 @@ def opt_outs(hosts: Sequence[str]) -> OptOutList:
         ) from error
 
 
+def rules_of(labels: Sequence[str]) -> frozenset[Rule]:
+    known = {rule.label: rule for rule in Rule}
+    for label in labels:
+        if label not in known:
+            raise SettingError(
+                source="config.toml",
+                key="crawl.rules_off",
+                problem=f"has {label!r}, which is no rule",
+                hint=f"rules are {', '.join(known)}",
+            )
+    return frozenset(known[label] for label in labels)
+
+
 def standing_order(charter: Charter, settings: Settings, rooms: Rooms) -> CrawlOrder:
     """What a running peer crawls by itself: all that falls to it of what its network archives.
 
@@ -344,6 +361,7 @@ def standing_order(charter: Charter, settings: Settings, rooms: Rooms) -> CrawlO
         rules=url_rules(charter),
         visits_per_host_max=crawl.visits_per_host_max,
         urls_per_host_max=crawl.urls_per_host_max,
+        rules_off=rules_of(crawl.rules_off),
         day_length_s=charter.day_length_s,
         day_offset_s=day_offset_s(charter),
     )
@@ -422,6 +440,10 @@ def summary(crawler: Crawler) -> dict[str, object]:
             },
         },
         "links": {"found": counts.links_found, "new": counts.links_new, "left": dict(counts.links_left)},
+        "rules": {
+            rule: {"tried": tried, "found": counts.rules_right[rule]}
+            for rule, tried in counts.rules_tried.most_common()
+        },
         "by_status": {str(status): count for status, count in sorted(counts.by_status.items())},
         "by_mime": dict(counts.by_mime.most_common()),
         "by_error": dict(counts.by_error.most_common()),

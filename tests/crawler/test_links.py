@@ -62,7 +62,32 @@ def found(links: PageLinks) -> list[tuple[str, str]]:
         ("<a href='javascript:go()'><a href=mailto:x@y><a href='http://['>", []),
         ("<base href=/other/><a href=x>", [("/other/x", "page")]),
         ("<base href='javascript:0'><base href=/second/><a href=x>", [("/dir/x", "page")]),
-        ("<a href=x><img src=x>", [("/dir/x", "page")]),
+        ("<a href=x><img src=x>", [("/dir/x", "image")]),
+        ("<a href=x style='a:b'><img src=./x>", [("/dir/x", "image")]),
+        ("<img src=x><a href=x>", [("/dir/x", "image")]),
+        ("<img src=s.gif data-src=big.png>", [("/dir/big.png", "image"), ("/dir/s.gif", "image")]),
+        ("<div data-bg='url(b.png)'><p data-image=12><p data-src=#a>", [("/dir/b.png", "image")]),
+        ("<img data-srcset='a.png 1x, b.png 2x'>", [("/dir/a.png", "image"), ("/dir/b.png", "image")]),
+        ("<iframe data-src=/f.html></iframe>", [("/f.html", "frame")]),
+        (
+            "<script data-main=js/m src=r.js></script>",
+            [("/dir/js/m.js", "requisite"), ("/dir/r.js", "requisite")],
+        ),
+        ("<object><param name=Movie value=m.swf></object>", [("/dir/m.swf", "requisite")]),
+        ("<html manifest=m.appcache>", [("/dir/m.appcache", "requisite")]),
+        ("<video><track src=t.vtt></video>", [("/dir/t.vtt", "requisite")]),
+        ("<meta name=twitter:image content=t.png>", [("/dir/t.png", "image")]),
+        ("<iframe srcdoc='<img src=i.png>'></iframe>", [("/dir/i.png", "image")]),
+        ("<script type=module>import './m.js'</script>", [("/dir/m.js", "requisite")]),
+        ("<script type=text/template>import './m.js'</script>", []),
+        ('<script type=application/json>["j.png"]</script>', [("/dir/j.png", "requisite")]),
+        (
+            (
+                '<script type=importmap>{"imports": {"v": "/v.js", "w/": "./w/"}}</script>'
+                "<script type=module>import 'v'; import 'w/a.js'; import 'x'</script>"
+            ),
+            [("/v.js", "requisite"), ("/dir/w/a.js", "requisite")],
+        ),
     ],
 )
 def test_every_way_to_link_is_found_and_classified(markup: str, expected: list[tuple[str, str]]) -> None:
@@ -130,6 +155,29 @@ def test_queries_are_escaped_in_the_charset_of_the_page_as_the_web_platform_test
 )
 def test_srcset_candidates_are_split_as_the_standard_says(text: str, expected: list[str]) -> None:
     assert list(srcset_references(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("sheet", "expected"),
+    [
+        ("a{content:'url(no.png)'}", ""),
+        (
+            "a{background:image-set('a.png' 1x, url(b.png) 2x, 'c.avif' type('image/avif'))}",
+            "a.png b.png c.avif",
+        ),
+        ("a{background:-webkit-image-set(url(a.png) 1x)}", "a.png"),
+        ("a{background:cross-fade('a.png', 'b.png')}", "a.png b.png"),
+        ("a{background:url(esc\\61 ped.png)}", "escaped.png"),
+        ("@namespace url(http://www.w3.org/svg); @namespace 'no'; a{b:url(a.png)}", "a.png"),
+        ("@import 'a.css' layer(x) supports(y: 'no'); @charset 'no';", "a.css"),
+        ("a{b:curl(no) url(no no) url('broken\n.png') url(a.png)}", "a.png"),
+        ("a\\'b{c:url(a.png)}", "a.png"),
+        ("a{b:url(a.png", "a.png"),
+    ],
+)
+def test_a_style_sheet_is_read_by_its_tokens(sheet: str, expected: str) -> None:
+    links = found(css_links(sheet.encode(), PAGE))
+    assert [url.removeprefix("/dir/") for url, _ in links] == expected.split()
 
 
 def test_css_imports_and_loads_are_found_outside_comments() -> None:

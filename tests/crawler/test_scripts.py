@@ -2,17 +2,20 @@
 
 import pytest
 
-from crawler.core.links import script_links
-from crawler.core.scripts import ScriptReference, script_references
+from crawler.core.link import Rule
+from crawler.core.links import json_links, script_links
+from crawler.core.scripts import DOUBTFUL_MAX, ScriptReference, read_import_map, script_references
 
 SCRIPT = "https://a.example/assets/main.js"
 PAGE = "https://a.example/docs/page.html"
 
 
-def found(source: str) -> list[str]:
+def found(source: str, *, is_doubted: bool = False) -> list[str]:
     links = script_links(source.encode(), SCRIPT, page=PAGE).links
     assert all(link.is_embedded for link in links)
-    return [link.url.removeprefix("https://a.example") for link in links]
+    return [
+        link.url.removeprefix("https://a.example") for link in links if is_doubted or not link.is_doubtful
+    ]
 
 
 @pytest.mark.parametrize(
@@ -41,6 +44,77 @@ def test_what_a_script_imports_and_loads_is_found(source: str, expected: list[st
     assert found(source) == expected
 
 
+WEBPACK = """(()=>{var r={};r.u=e=>"js/"+({7:"map"}[e]||e)+"."+{7:"ab12",9:"cd34"}[e]+".js";
+r.miniCssF=function(e){return"css/"+e+".css"};r.l=(e,t)=>{};%s})()"""
+
+
+def test_the_table_of_a_webpack_runtime_names_all_its_chunks() -> None:
+    names = ["js/map.ab12.js", "js/9.cd34.js"]
+    assert found(WEBPACK % 'r.p="/static/"') == [f"/static/{name}" for name in names]
+    assert found(WEBPACK % 'r.p=""') == [f"/docs/{name}" for name in names]
+    links = script_links((WEBPACK % "r.p=s+'../'").encode(), SCRIPT, page=PAGE).links
+    assert [(link.url, Rule(link.rule), link.is_doubtful) for link in links if "cd34" in link.url] == [
+        ("https://a.example/js/9.cd34.js", Rule.CHUNKS, False),
+        ("https://a.example/assets/js/9.cd34.js", Rule.CHUNKS_BESIDE, True),
+    ]
+    old = 'n.e=function(e){t.src=function(e){return r.p+""+({}[e]||e)+"."+{0:"aa",1:"bb"}[e]+".js"}(e)}'
+    assert found(old) == ["/assets/0.aa.js", "/assets/1.bb.js"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=['assets/a.js','./b.css'])))=>i;", 2),
+        ("f(__vite__mapDeps([0,1]))", 0),
+    ],
+)
+def test_the_list_of_vite_names_what_it_preloads(source: str, expected: int) -> None:
+    assert found(source) == ["/assets/a.js", "/assets/b.css"][:expected]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("define(['./a', 'text!b.html', 'require'], f)", ["/assets/a.js", "/assets/b.html"]),
+        ("define('me', ['a/b'], f)", ["/assets/a/b.js"]),
+        ("require(['c.js']); require('no')", ["/assets/c.js"]),
+        ("x = 'img/a.png' + 'no.such' + \"data.json?v=1\"", ["/docs/img/a.png", "/docs/data.json?v=1"]),
+        ("x = ['a b.png', 'http://b.example/c.png', '.png', '" + "a" * 250 + ".png']", []),
+    ],
+)
+def test_what_only_looks_like_a_file_is_doubtful(source: str, expected: list[str]) -> None:
+    assert found(source) == []
+    assert found(source, is_doubted=True) == expected
+
+
+def test_a_script_has_few_tries_of_doubtful_strings() -> None:
+    names = [f"p{n}.png" for n in range(200)]
+    assert len(found(f"x = {names}", is_doubted=True)) == DOUBTFUL_MAX
+
+
+def test_rules_that_are_switched_off_find_nothing() -> None:
+    source = b"import './a.js'; new Worker('w.js'); x = 'i.png'"
+    rules = [Rule.IMPORTS, Rule.WORKERS, Rule.STRINGS]
+    assert [link.rule for link in script_links(source, SCRIPT).links] == rules
+    for rule in rules:
+        rest = [link.rule for link in script_links(source, SCRIPT, without=[rule]).links]
+        assert rest == [one for one in rules if one is not rule]
+
+
+def test_json_names_pictures_of_a_manifest_and_doubtful_files() -> None:
+    said = b'{"icons": [{"src": "i\\/a.png"}], "start_url": "/", "data": ["b.json", "no"]}'
+    links = json_links(said, PAGE).links
+    assert [(link.url, Rule(link.rule)) for link in links] == [
+        ("https://a.example/docs/i/a.png", Rule.MANIFESTS),
+        ("https://a.example/docs/b.json", Rule.JSON),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"imports": 3}', "[" * 100_000, '{"imports": {"a": 1}}'])
+def test_an_import_map_that_is_none_maps_nothing(text: str) -> None:
+    assert read_import_map(text) == {}
+
+
 def test_an_address_longer_than_any_is_none() -> None:
     assert list(script_references(f"import './{'a' * 3_000}'")) == []
-    assert list(script_references("import './a'")) == [ScriptReference("./a")]
+    assert list(script_references("import './a'")) == [ScriptReference("./a", Rule.IMPORTS)]

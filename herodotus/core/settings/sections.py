@@ -174,6 +174,11 @@ class CrawlSettings:
         "let such peers fetch for this one; it fetches some of their results again, and gives no work to those that "
         "alter pages",
     )
+    rules_off: tuple[str, ...] = many(line(20, "a rule's name", r"[a-z-]+"), 20).setting(
+        (),
+        "rules of finding what pages need that this peer does not use, by the names that `crawl` counts them under; "
+        "each rests by itself at a host where it finds nothing",
+    )
     opt_out: tuple[str, ...] = many(line(253, "a host name", r"[^\s/:@]+"), 10_000).setting(
         (), "hosts whose owners asked not to be visited; includes all hosts below them"
     )

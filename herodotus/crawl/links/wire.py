@@ -15,7 +15,7 @@ import msgspec
 import zstandard
 from msgspec import Meta
 
-from crawler.core.link import Link, kind_of
+from crawler.core.link import Link, Rule, kind_of
 from crawler.core.urls import URL_CHARS_MAX
 from dht.core.arcs import Arc, Arcs
 from dht.core.ids import KEY_BYTES, IdCheck, Key, PeerKey
@@ -59,7 +59,9 @@ def meta_of(link: Link) -> int:
 
 def link_of(url: str, meta: int) -> Link:
     kind = kind_of(is_embedded=bool(meta & _EMBEDDED))
-    return Link(url, kind, meta >> _DEPTH_SHIFT, bool(meta & _DOUBTFUL))
+    is_doubtful = bool(meta & _DOUBTFUL)
+    rule = Rule.GUESSED if is_doubtful and kind.is_embedded else Rule.MARKUP
+    return Link(url, kind, meta >> _DEPTH_SHIFT, is_doubtful, rule=rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,15 @@ def crawl_lines(found: Mapping[str, Any], resume: str) -> list[str]:
     if len(hosts) > ROWS_MAX:
         lines.append(f"and {len(hosts) - ROWS_MAX:,} more hosts: --json lists all")
     lines += _counted("status", found["by_status"]) + _counted("type", found["by_mime"])
+    lines += _rules(found["rules"])
     lines += _counted("not fetched", found["by_error"]) + _counted("links not taken", found["links"]["left"])
     return lines
+
+
+def _rules(rules: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """How what pages need was found, and how much of it was there."""
+    rows = [(rule, f"{counts['tried']:,}", f"{counts['found']:,}") for rule, counts in rules.items()]
+    return ["", *table_lines([("found by rule", "tried", "found"), *rows])] if rows else []
 
 
 def _waiting(waiting: Mapping[str, Any], resume: str) -> list[str]:

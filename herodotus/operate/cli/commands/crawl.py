@@ -169,7 +169,7 @@ def _order(
 ) -> "tuple[CrawlOrder, LastCrawl]":
     """The crawl to do, and the note to keep once it has begun."""
     from herodotus.core.connections import NO_BOUND, Use
-    from herodotus.crawl.gear import CrawlOrder, day_offset_s, opt_outs, territory_of, url_rules
+    from herodotus.crawl.gear import CrawlOrder, day_offset_s, opt_outs, rules_of, territory_of, url_rules
     from herodotus.home.seeds import LastCrawl, NoSeeds, NothingToResume, last_crawl, note_crawl, seeds_of
     from herodotus.peers.net.rooms import Rooms
 
@@ -220,6 +220,7 @@ def _order(
         rules=url_rules(charter),
         visits_per_host_max=settings.crawl.visits_per_host_max,
         urls_per_host_max=settings.crawl.urls_per_host_max,
+        rules_off=rules_of(settings.crawl.rules_off),
         day_length_s=charter.day_length_s,
         day_offset_s=day_offset_s(charter),
         patience_s=max(patience, 2 * politeness.delay_floor_s),  # the ordinary pace is no rest

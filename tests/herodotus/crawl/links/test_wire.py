@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.core.link import Link, LinkKind
+from crawler.core.link import Link, LinkKind, Rule
 from dht.core.records import Address, Contact
 from herodotus.core.errors import MalformedError
 from herodotus.crawl.links import wire
@@ -66,7 +66,15 @@ def test_answers_are_these_bytes() -> None:
 
 @given(links)
 def test_every_batch_comes_out_as_it_went_in(found: list[Link]) -> None:
-    assert decode_batch(encode_batch(in_order(found))) == in_order(found)
+    came = decode_batch(encode_batch(in_order(found)))
+    assert [link._replace(rule=0) for link in came] == in_order(found)
+
+
+def test_which_rule_found_a_link_is_not_told_only_that_it_is_in_doubt() -> None:
+    found = Link("http://a.example/x.png", LinkKind.REQUISITE, is_doubtful=True, rule=Rule.STRINGS)
+    assert decode_batch(encode_batch([found])) == [found._replace(rule=Rule.GUESSED)]
+    alike = Link("http://a.example/", is_doubtful=True)
+    assert decode_batch(encode_batch([alike])) == [alike]
 
 
 @given(st.binary(max_size=300))
