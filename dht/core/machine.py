@@ -477,6 +477,10 @@ class RingMachine:
     def _begin(self, now: float) -> None:
         self._now = now
         self._is_left = False
+        if not self._takes_part:
+            # Nobody has heard of an attempt that failed, so our claim is as old as this one: else we and the others
+            # would each take their own claim for the older.
+            self.table.remove(self.me.peer)
         self._renew_record(0, now)
 
     def _take_part(self, now: float) -> None:

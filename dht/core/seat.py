@@ -44,8 +44,10 @@ JOIN_AGAIN_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Waits between joins, then always the last, each times 0.5 to 1.5. A ring that is just starting answers within
 seconds; a network that is down may be so for hours.
 """
-SLOTS_AGAIN_S = 300.0
-"""When all slots behind our address are taken: peers leave rarely, and each try calls those who have them."""
+SLOTS_AGAIN_S = (30.0, 300.0)
+"""When all slots behind our address are taken: peers leave rarely, and each try calls those who have them. Soon the
+first time: of peers that were started together some are still on their way to another slot.
+"""
 JOINS_BEFORE_ALONE: Final = 2
 """Peers that were started together may all wait for each other's ring: so many failures, and we are one."""
 MEET_MAX: Final = 16
@@ -244,6 +246,7 @@ class SeatKeeper:
         self._is_untested = is_tested_first
         self._first_slot = seat.slot
         self._taken: set[int] = set()  # slots of other peers behind our address
+        self._times_full = 0  # that all were
         self._is_callable = True  # as far as a test has shown nothing else
         self._is_kept = False  # by relays, for long enough
         self._failed = 0  # joins since the machine was started
@@ -284,6 +287,7 @@ class SeatKeeper:
             self._join_again()
         else:
             self._taken.clear()
+            self._times_full += 1
             self._start_over(Reason.SLOTS_AGAIN, replace(self.seat, slot=self._first_slot))
         return self._take_orders()
 
@@ -329,13 +333,15 @@ class SeatKeeper:
             self._start_over(Reason.SLOT_TAKEN, replace(self.seat, slot=free[0]))
         else:
             self._orders.append(WaitForSlot())
-            self._wait(Phase.FULL, SLOTS_AGAIN_S, now)
+            wait_s = SLOTS_AGAIN_S[min(self._times_full, len(SLOTS_AGAIN_S) - 1)]
+            self._wait(Phase.FULL, wait_s, now)
 
     def _seen_at(self, host: bytes) -> None:
         ours = self.seat.address.host
         # What the operator stated stays, and of another family it is not the address that positions follow from.
         if self._is_address_guessed and host != ours and len(host) == len(ours):
             self._taken.clear()  # those peers are behind the old address
+            self._times_full = 0
             self._go_to(Reason.HOST, Address(host=host, port=self.seat.address.port))
 
     def _found_port(self, port: int) -> None:

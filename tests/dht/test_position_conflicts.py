@@ -33,6 +33,7 @@ from dht.core.records import SLOTS, Contact, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
 from tests.dht.machines import converse, member
+from tests.dht.shared_address import SharedAddress
 from tests.dht.test_node import Peer, Ways, is_ideal, opened, until
 
 NOW = START_S
@@ -52,7 +53,7 @@ def claim(number: int, issued_s: float, incarnation: int = 1, virtual_nodes: int
         lines=PLACE.lines,
         incarnation=incarnation,
         issued_s=int(issued_s),
-        expires_s=int(issued_s) + 3600,
+        expires_s=int(issued_s) + 24 * 3600,
     )
     return SimulatedNotary(record.peer).sign_record(record)
 
@@ -165,6 +166,80 @@ def test_a_settled_contest_is_not_fought_again_and_few_run_at_a_time(monkeypatch
     hear(one, claim(10, NOW - 30), now=NOW + 20)
     pings = [e for e in one.take_effects() if isinstance(e, Send) and isinstance(e.message, Ping)]
     assert pings == []
+
+
+def test_a_contest_that_a_lost_datagram_settled_is_fought_again_after_a_minute() -> None:
+    one = machine()
+    hear(one, CLAIMANT)
+    hear(one, HOLDER)
+    settle(one, CLAIMANT)  # the holder's answer was lost
+    hear(one, HOLDER, now=NOW + 50)
+    settle(one, HOLDER, CLAIMANT, now=NOW + 50)
+    assert one.table.at(contact(HOLDER).position) == contact(CLAIMANT)
+    hear(one, HOLDER, now=NOW + 100)
+    settle(one, HOLDER, CLAIMANT, now=NOW + 100)
+    assert one.table.at(contact(HOLDER).position) == contact(HOLDER)
+
+
+def test_of_young_claims_that_do_not_give_way_the_lesser_key_has_the_position() -> None:
+    """Both are told that they were first, each by half of the ring, so age decides nothing."""
+    first, lesser = claim(1, NOW - 20), claim(2, NOW - 10)
+    assert lesser.record.peer < first.record.peer
+    one = machine()
+    hear(one, first)
+    for later in (0, 100):
+        assert one.table.at(contact(first).position) == contact(first)
+        hear(one, lesser, now=NOW + later)
+        settle(one, lesser, first, now=NOW + later)
+    assert one.table.at(contact(first).position) == contact(lesser)
+
+
+def test_a_lesser_key_moves_nobody_that_has_sat_for_an_hour() -> None:
+    first = claim(1, NOW)
+    one = machine()
+    hear(one, first)
+    for later in (3700, 3800, 4000):
+        lesser = claim(2, NOW + later)
+        hear(one, lesser, now=NOW + later)
+        settle(one, lesser, first, now=NOW + later)
+        assert one.table.at(contact(first).position) == contact(first)
+
+
+def test_a_claim_is_as_old_as_the_join_that_succeeded() -> None:
+    """Else a peer whose first attempts failed took itself for older than the others do, and never gave way."""
+    record = peer_number(7)
+    newcomer = RingMachine(record=record, rules=RULES, notary=SimulatedNotary(record.peer), random=Random(1))
+    newcomer.join([first_contact_of(peer_number(3), "ip")], NOW)
+    settle(newcomer)  # nobody answers
+    newcomer.create(NOW + 60)
+    older = claim(1, NOW + 30)
+    hear(newcomer, older, now=NOW + 61)
+    taken = [
+        e
+        for e in settle(newcomer, older, newcomer_of(newcomer), now=NOW + 61)
+        if isinstance(e, PositionTaken)
+    ]
+    assert taken == [PositionTaken(contact=newcomer.me, holder=contact(older))]
+
+
+def newcomer_of(one: RingMachine) -> SignedRecord:
+    assert one.record is not None
+    return one.record
+
+
+@pytest.mark.parametrize(
+    ("seed", "loss", "late"), [(3, 0.1, 0.0), (4, 0.1, 0.0), (16, 0.2, 0.2), (9, 0.4, 0.0)]
+)
+def test_peers_that_start_in_one_second_on_a_bad_line_all_find_a_slot(
+    seed: int, loss: float, late: float
+) -> None:
+    """In a third of such rings two peers sat at one position for ever: one lost answer had settled their contest, or
+    each half of the ring had heard of them in another order.
+    """
+    world = SharedAddress(seed, loss=loss, late=late)
+    world.start_all()
+    assert world.run(300, until_ideal=True)
+    assert sorted(one.keeper.seat.slot for one in world.peers.values()) == [*range(SLOTS)]
 
 
 def test_a_member_whose_place_an_older_claim_takes_reports_it() -> None:
@@ -300,7 +375,7 @@ async def test_a_node_behind_a_shared_address_takes_the_next_free_slot() -> None
 async def test_a_ninth_peer_behind_one_address_waits_for_a_place_and_takes_what_becomes_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dht.core.seat, "SLOTS_AGAIN_S", AGAIN_S)
+    monkeypatch.setattr(dht.core.seat, "SLOTS_AGAIN_S", (AGAIN_S,))
     ways = Ways(id_check="ip")
     async with AsyncExitStack() as stack:
         peers = [await stack.enter_async_context(opened(f"peer {n}", ways)) for n in range(SLOTS - 1)]
