@@ -161,6 +161,7 @@ class RingNode(RingReader):
             entropy=ports.entropy,
             random=ports.random,
             inside=settings.inside,
+            streamed_to=ports.streamed_to,
             on_failed=ports.on_failed_test,
         )
         self._relaying = Relaying(self.endpoint, self, record=lambda: self.record)

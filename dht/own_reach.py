@@ -20,6 +20,7 @@ from dht.core.reachability import (
     RoundFailed,
     Spot,
     StandingChanged,
+    Warmth,
     choose_helpers,
 )
 from dht.core.reader import RingReader
@@ -59,10 +60,12 @@ class OwnReach:
         entropy: Callable[[int], bytes],
         random: Random,
         inside: str = "",
+        streamed_to: Callable[[str], bool] = lambda host: False,
         on_failed: Callable[[], None] = lambda: None,
     ) -> None:
         """`send` goes to just this address: the asked one has the host dialled from which it sees us. `inside` is our
-        address behind a router. `strangers` answer the nonces for as long as we await some.
+        address behind a router. `streamed_to`: has a stream left for this host lately from the port on which we listen?
+        `strangers` answer the nonces for as long as we await some.
         """
         self._wanted = wanted
         self._reader = reader
@@ -75,6 +78,7 @@ class OwnReach:
         self._changed = anyio.Event()
         self._grown = anyio.Event()
         self._inside = inside
+        self._streamed_to = streamed_to
         self._on_failed = on_failed
         self.machine = ReachabilityMachine(wanted, now=0.0, is_prefix_distinct=wanted > 1)
 
@@ -195,7 +199,13 @@ class OwnReach:
                 prefix=self._network_of(contact),
                 is_reached=asked.answer.is_reached,
                 by_stream=asked.answer.by_stream,
-                is_cold=asked.answer.is_cold,
+                warmth=self._warmth(contact, asked.answer),
                 now=anyio.current_time(),
             )
             self._changed.set()
+
+    def _warmth(self, contact: Contact, answer: DialBackReply) -> Warmth:
+        if answer.is_cold:
+            return Warmth.STRANGER
+        host, _ = socket_address(contact.address.host, contact.address.port)
+        return Warmth.BY_STREAM if self._streamed_to(host) else Warmth.BY_DATAGRAM

@@ -4,7 +4,9 @@ A peer asks members to have it dialled at the address it claims; each answer com
 caller names the prefix), and says whether a stranger dialled (it is *cold*) or the asked one itself. Enough
 successes of different prefixes make it a member, else it is a leaf: it crawls and reads but owns nothing. One
 stranger that did not get through makes the others' successes void: their calls may have come through a hole
-that this peer's own datagrams had made.
+that this peer's own datagrams had made. In a ring so small that all talk to all there is no stranger by
+datagram. By stream there are some: all those to which no connection left from the port on which this peer
+listens, as those to its relays do. So one of them that did not get through makes void what came from the others.
 
 The verdict is tested again while it stands, sooner while it is bad, whenever the address or the port mapping
 changes, and when a member says that its calls fail. What the machine does not know is how a dial-back is
@@ -13,7 +15,7 @@ done: it says how many are wanted, and is told what came of them.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import NamedTuple
 
 DIAL_BACKS_WANTED = 3
@@ -31,6 +33,9 @@ LOST_RETEST_S, LOST_FOR_S = 40.0, 3600.0
 """Who was a member until lately is tested often: a router that was switched off comes back."""
 DOUBT_AGAIN_S = 60.0
 """So often others' word that calls fail may cause a test."""
+
+
+_FILTERED = "Not callable yet: those get through whom this peer has called, and strangers do not."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +83,23 @@ class RoundFailed:
 ReachabilityEffect = RequestDialBacks | StandingChanged | RoundFailed
 
 
+class Warmth(IntEnum):
+    """For whom our own packets may have opened the router: less is a better witness."""
+
+    STRANGER = 0
+    BY_DATAGRAM = 1
+    """It heard datagrams from our port, and no stream."""
+    BY_STREAM = 2
+
+
 class _Answer(NamedTuple):
     is_reached: bool
     by_stream: bool
-    is_cold: bool
+    warmth: Warmth
+
+    @property
+    def is_cold(self) -> bool:
+        return self.warmth is Warmth.STRANGER
 
     @property
     def is_open(self) -> bool:
@@ -153,7 +171,7 @@ class ReachabilityMachine:
         prefix: bytes,
         is_reached: bool,
         by_stream: bool,
-        is_cold: bool,
+        warmth: Warmth,
         now: float,
     ) -> None:
         """What one member's dial-back came to; answers of earlier rounds, and second ones, do not count. Links, leases
@@ -163,7 +181,7 @@ class ReachabilityMachine:
         if len(self._tried) >= RESULTS_MAX or (self._is_prefix_distinct and prefix in self._tried):
             return
         self._tried.add(prefix)
-        self._answers.append(_Answer(is_reached, by_stream, is_cold))
+        self._answers.append(_Answer(is_reached, by_stream, warmth))
         # What those found whom we know may be void yet; where one is enough, no other network is there to find it so.
         found = sum(one.is_open for one in self._answers if one.is_cold or self._wanted == 1)
         if found >= self._wanted:
@@ -197,9 +215,9 @@ class ReachabilityMachine:
         self._effects.append(RequestDialBacks(round=self._round, wanted=self._wanted))
 
     def _counted(self) -> list["_Answer"]:
-        """Those of strangers alone, once one of them did not get through."""
-        has_failed = any(one.is_cold and not one.is_open for one in self._answers)
-        return [one for one in self._answers if one.is_cold or not has_failed]
+        """Those of witnesses as good as the best one that did not get through, and better."""
+        failed = [one.warmth for one in self._answers if not one.is_open]
+        return [one for one in self._answers if not failed or one.warmth <= min(failed)]
 
     def _conclude(self, now: float) -> None:
         if sum(one.is_open for one in self._counted()) >= self._wanted:
@@ -243,6 +261,9 @@ class ReachabilityMachine:
                 f"Not callable yet: no member answered the request to call back; {self._wanted} are needed."
             )
         tried = "1 peer" if len(counted) == 1 else f"{len(counted)} peers"
+        let_in = any(one.is_open for one in self._answers if one not in counted)
+        if let_in and not any(one.is_cold for one in counted):
+            return f"{_FILTERED} {spot.advice}"
         by_datagram = sum(one.is_reached for one in counted)
         by_stream = sum(one.by_stream for one in counted)
         reached = sum(one.is_open for one in counted)
@@ -255,7 +276,7 @@ class ReachabilityMachine:
             arrives, other = ("UDP", "TCP") if by_datagram >= by_stream else ("TCP", "UDP")
             return f"Half open: {arrives} {spot.port} arrives, {other} {spot.port} does not. {spot.advice}"
         if len(counted) < len(self._answers):
-            return f"Not callable yet: those get through whom this peer has called, and strangers do not. {spot.advice}"
+            return f"{_FILTERED} {spot.advice}"
         return f"Not callable yet: {tried} tried, and none got through to {spot}. {spot.advice}"
 
     def _become(self, standing: Reachability, reason: str) -> None:

@@ -200,6 +200,7 @@ class RingMembership:
             on_record=self._keep_record,
             on_met=lambda contact: remember(finders, contact),
             on_failed_test=self._ask_router_again,
+            streamed_to=self._has_streamed_to,
             dial_back=self._parts.world.dial_back,
             dial_stream=self._parts.world.dial_stream,
         )
@@ -238,6 +239,10 @@ class RingMembership:
                 tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
                     await finders.lan.stop()
+
+    def _has_streamed_to(self, host: str) -> bool:
+        arranged = self.port.arrangements
+        return arranged is not None and arranged.has_dialled(host)
 
     async def _take_part(self, finders: Finders, asked: anyio.Event) -> None:
         await self.node.join(await first_contacts(finders, self.node.me.address))

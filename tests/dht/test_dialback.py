@@ -2,7 +2,7 @@
 
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from random import Random
@@ -89,8 +89,15 @@ def free_port(host: str) -> int:
 
 @asynccontextmanager
 async def opened(
-    name: str, network: int, wanted: int, open_transport: OpenTransport = open_udp
+    name: str,
+    network: int,
+    wanted: int,
+    open_transport: OpenTransport = open_udp,
+    *,
+    gets_through: bool | None = None,
+    streamed_to: Callable[[str], bool] = lambda host: False,
 ) -> AsyncIterator[RingNode]:
+    """`gets_through`: what this one's dials by stream come to; None: there are no streams."""
     host = f"127.{network}.0.1"
     port = free_port(host)
     settings = NodeSettings(
@@ -100,7 +107,13 @@ async def opened(
         limits=TransportLimits.for_one_machine(),
         dial_backs_wanted=wanted,
     )
+
+    async def dial_stream(_address: SocketAddress, _key: PeerKey) -> bool:
+        return bool(gets_through)
+
     ports = NodePorts(
+        streamed_to=streamed_to,
+        dial_stream=None if gets_through is None else dial_stream,
         wall_clock=lambda: EPOCH_S + anyio.current_time(),
         random=Random(name),
         entropy=Random(f"{name} {port}").randbytes,
@@ -112,12 +125,17 @@ async def opened(
 
 
 @asynccontextmanager
-async def ring_of_networks(count: int, wanted: int = 3) -> AsyncIterator[list[RingNode]]:
-    """Members on trust and tested ones, each of a network of its own."""
+async def ring_of_networks(
+    count: int, wanted: int = 3, let_in: Container[int] | None = None
+) -> AsyncIterator[list[RingNode]]:
+    """Members on trust and tested ones, each of a network of its own; `let_in`: the networks whose streams pass."""
     async with AsyncExitStack() as stack:
         nodes: list[RingNode] = []
         for number in range(count):
-            node = await stack.enter_async_context(opened(f"peer {number}", number + 1, wanted))
+            gets_through = None if let_in is None else number + 1 in let_in
+            node = await stack.enter_async_context(
+                opened(f"peer {number}", number + 1, wanted, gets_through=gets_through)
+            )
             await node.join([nodes[0].me.address] if nodes else [])
             nodes.append(node)
         await until(lambda: all(standing(node) is Reachability.MEMBER for node in nodes))
@@ -201,6 +219,18 @@ async def test_a_member_that_is_shut_off_becomes_a_leaf_and_the_others_close_the
             assert ArcsChanged(arcs=()) in await events.wait()
         await until(lambda: all(node.statistics().is_ideal for node in nodes))
         await until(lambda: all(not holds(node, shy) for node in nodes))
+
+
+async def test_the_relays_of_a_closed_peer_in_a_small_ring_do_not_make_it_a_member() -> None:
+    """Its router filters by address: it lets in by stream those to which it opened one from its port."""
+    relays = {1, 2, 3}
+    async with (
+        ring_of_networks(5, wanted=0, let_in=relays) as nodes,
+        opened("shy", 9, 3, streamed_to=lambda host: int(host.split(".")[1]) in relays) as shy,
+    ):
+        await shy.join([nodes[0].me.address])
+        await until(lambda: standing(shy) is Reachability.LEAF)
+        assert "those get through whom this peer has called" in shy.statistics().reachability
 
 
 def holds(node: RingNode, other: RingNode) -> bool:

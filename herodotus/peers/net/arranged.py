@@ -12,6 +12,7 @@ on the first connection whose token fits; the called peer answers on any.
 import errno
 import socket
 import struct
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from random import Random
@@ -39,6 +40,11 @@ AWAITED_MAX: Final = 256
 _FOUND_MAX: Final = 4
 JOINT_PIECE_BYTES: Final = 16 << 10
 """At a time and direction: what a relay holds of a joint."""
+REMEMBERED_S: Final = 300.0
+"""After its end a router may let in the host of a connection for so long (RFC 5382, REQ-5: four minutes at
+least for one that is half closed)."""
+DIALLED_MAX: Final = 64
+"""A closed peer keeps lines at eight relays at most, and opens a few at once."""
 _RESET = struct.pack("ii", 1, 0)
 Tried = TypeVar("Tried")
 
@@ -92,12 +98,22 @@ async def first_of(
     return is_open
 
 
+class _Dialled:
+    """The last connection from our port to a host."""
+
+    __slots__ = ("is_over", "open_at", "sock")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock, self.is_over, self.open_at = sock, False, 0.0
+
+
 class OwnPort:
     """The port on which we listen, as the place that arranged connections leave from."""
 
     def __init__(self, host: str, number: int, chance: Random) -> None:
         self._host, self._number, self._chance = host, number, chance
         self.awaited = AwaitedTokens()
+        self._dialled: OrderedDict[str, _Dialled] = OrderedDict()  # by host
 
     async def found(self, arrangement: Arrangement, *, is_caller: bool) -> tuple[SocketStream, Way]:
         """The first connection to the other end, its preamble read, and how it came about.
@@ -188,10 +204,23 @@ class OwnPort:
         sock.close()
         raise ConnectionRefusedError(errno.ECONNREFUSED, "no connection from our own port")
 
+    def has_dialled(self, host: str, now: float) -> bool:
+        """Did a connection leave for it lately? The end of one that nobody saw end is taken to be now."""
+        if host not in self._dialled:
+            return False
+        dialled = self._dialled[host]
+        if not dialled.is_over:
+            dialled.is_over, dialled.open_at = dialled.sock.fileno() < 0, now
+        return now - dialled.open_at < REMEMBERED_S
+
     def bound(self, line: SocketAddress) -> socket.socket:
         """To our own port, in the line's family. Raises OSError."""
         family = socket.AF_INET6 if ":" in line[0] else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
+        self._dialled[line[0]] = _Dialled(sock)
+        self._dialled.move_to_end(line[0])
+        if len(self._dialled) > DIALLED_MAX:
+            self._dialled.popitem(last=False)
         try:
             sock.setblocking(False)
             share_port(sock)

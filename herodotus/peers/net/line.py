@@ -105,6 +105,10 @@ class Arrangements(Protocol):
         """From our own port, so that the other end sees how our router shows it. Raises as `Dial` does."""
         ...
 
+    def has_dialled(self, host: str) -> bool:
+        """Did a connection leave for this host from our port, for as long ago as a router may remember?"""
+        ...
+
     def both(self, token: bytes) -> AbstractAsyncContextManager[Joint | None]:
         """As the relay: the two connections that come with the token; None where they do not, in its time."""
         ...

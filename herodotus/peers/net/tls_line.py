@@ -264,6 +264,9 @@ class TcpArrangements:
         stream = await self._own.dialled((host, port))
         return await TlsLine.opened(stream, self._context, is_called=False)
 
+    def has_dialled(self, host: str) -> bool:
+        return self._own.has_dialled(host, anyio.current_time())
+
     def both(self, token: bytes) -> AbstractAsyncContextManager[TcpJoint | None]:
         return both_ends(self._own.awaited, token)
 

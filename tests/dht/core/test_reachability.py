@@ -10,6 +10,7 @@ from dht.core.reachability import (
     RoundFailed,
     Spot,
     StandingChanged,
+    Warmth,
     choose_helpers,
 )
 
@@ -33,7 +34,7 @@ def report(
     is_reached: bool,
     by_stream: bool | None = None,
     round_number: int = 1,
-    is_cold: bool = True,
+    warmth: Warmth = Warmth.STRANGER,
 ) -> None:
     for prefix in prefixes:
         machine.dialed_back(
@@ -41,7 +42,7 @@ def report(
             prefix=prefix.encode(),
             is_reached=is_reached,
             by_stream=is_reached if by_stream is None else by_stream,
-            is_cold=is_cold,
+            warmth=warmth,
             now=1.0,
         )
 
@@ -177,9 +178,9 @@ def test_a_leaf_and_a_peer_that_needs_no_test_do_not_heed_doubts() -> None:
 
 def test_one_stranger_that_fails_makes_the_success_of_acquaintances_void() -> None:
     machine = started()
-    report(machine, "abcd", is_reached=True, is_cold=False)
+    report(machine, "abcd", is_reached=True, warmth=Warmth.BY_DATAGRAM)
     assert standing_of(machine) is Reachability.UNKNOWN, "a stranger may be under way"
-    report(machine, "e", is_reached=False, is_cold=True)
+    report(machine, "e", is_reached=False)
     machine.helpers_missing(round_number=1, now=9.0)
     assert standing_of(machine) is Reachability.LEAF
     assert "those get through whom this peer has called, and strangers do not" in machine.reason
@@ -187,16 +188,41 @@ def test_one_stranger_that_fails_makes_the_success_of_acquaintances_void() -> No
 
 def test_where_nobody_is_a_stranger_acquaintances_make_a_member_and_it_says_so() -> None:
     machine = started()
-    report(machine, "abcd", is_reached=True, is_cold=False)
+    report(machine, "abcd", is_reached=True, warmth=Warmth.BY_DATAGRAM)
     machine.helpers_missing(round_number=1, now=9.0)
     assert standing_of(machine) is Reachability.MEMBER
     assert machine.reason.endswith("at 203.0.113.7:4484, none of them a stranger to it.")
 
 
+def test_where_nobody_is_a_stranger_one_to_whom_no_stream_left_makes_the_success_of_relays_void() -> None:
+    """A router that filters by address lets in the relays of a closed peer, which called them from its port."""
+    machine = started()
+    report(machine, "abc", is_reached=True, warmth=Warmth.BY_STREAM)
+    report(machine, "de", is_reached=True, by_stream=False, warmth=Warmth.BY_DATAGRAM)
+    machine.helpers_missing(round_number=1, now=9.0)
+    assert standing_of(machine) is Reachability.LEAF
+    assert "those get through whom this peer has called, and strangers do not" in machine.reason
+
+
+def test_a_relay_that_does_not_get_through_makes_nobody_elses_success_void() -> None:
+    machine = started()
+    report(machine, "a", is_reached=False, warmth=Warmth.BY_STREAM)
+    report(machine, "bcd", is_reached=True, warmth=Warmth.BY_DATAGRAM)
+    machine.helpers_missing(round_number=1, now=9.0)
+    assert standing_of(machine) is Reachability.MEMBER
+
+
+def test_where_all_keep_a_line_of_the_peer_their_word_counts() -> None:
+    machine = started()
+    report(machine, "abc", is_reached=True, warmth=Warmth.BY_STREAM)
+    machine.helpers_missing(round_number=1, now=9.0)
+    assert machine.reason.endswith("none of them a stranger to it.")
+
+
 def test_an_acquaintance_fills_up_for_a_stranger_that_was_missing() -> None:
     machine = started()
     report(machine, "ab", is_reached=True)
-    report(machine, "c", is_reached=True, is_cold=False)
+    report(machine, "c", is_reached=True, warmth=Warmth.BY_DATAGRAM)
     machine.helpers_missing(round_number=1, now=9.0)
     assert machine.reason.endswith("by UDP and TCP at 203.0.113.7:4484.")
 

@@ -275,3 +275,19 @@ async def test_so_many_tokens_are_awaited_and_no_more() -> None:
             held.enter_context(awaited.awaiting(number.to_bytes(16, "big"), _unexpected))
         with pytest.raises(OSError, match="too many"):
             held.enter_context(awaited.awaiting(bytes([255]) * 16, _unexpected))
+
+
+async def test_a_host_to_which_a_line_left_from_our_port_is_known_for_as_long_as_routers_remember() -> None:
+    async with listening("anna", "bert") as (anna, bert):
+        arrangements = anna.port.arrangements
+        host, port = bert.at
+        assert not arrangements.has_dialled(host)
+        with anyio.fail_after(10):
+            line = await arrangements.dial_from_port(host, port)
+        own = arrangements._own
+        much_later = anyio.current_time() + 10_000
+        assert own.has_dialled(host, much_later), "the line is open"
+        await line.close()
+        assert own.has_dialled(host, much_later), "it was, until now"
+        assert own.has_dialled(host, much_later + 299)
+        assert not own.has_dialled(host, much_later + 300)
