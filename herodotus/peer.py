@@ -509,7 +509,8 @@ class Peer:
         parts = self._parts
         store = await self._archive.status()
         ring, calls = self._membership.status(), self._call_port.status()
-        if self._membership.node.is_closed:
+        is_heard = ring.heard_s is not None and ring.heard_s < ring.silent_after_s
+        if self._membership.node.is_closed and is_heard:
             relaying = calls.relaying
             who = closed_sentence(
                 ring.reachability,

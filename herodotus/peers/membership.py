@@ -417,7 +417,9 @@ class RingMembership:
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in self.node.my_arcs()),
             address=str(HostPort(host=host, port=port)),
             slot=figures.slot,
-            reachability=self._reachability(figures.standing, figures.reachability),
+            reachability=self._reachability(figures.standing, figures.reachability)
+            if is_heard
+            else unheard(figures.reachability, figures.heard_s),
             nodes=tuple(map(node, ring.nodes)),
             unwell={peer.hex()[:16]: word for peer, word in ring.unwell},
             traffic=TrafficStatus(
@@ -430,6 +432,13 @@ class RingMembership:
                 dropped={**dict(traffic.dropped), **dict(ring.counts), **dict(figures.dial_backs)},
             ),
         )
+
+
+def unheard(reason: str, heard_s: float | None) -> str:
+    """What a test found while others answered says nothing of now."""
+    if heard_s is None:
+        return "Not known: no member has answered yet."
+    return f"Not known: no member has answered for {int(heard_s)} s. Before: {reason}"
 
 
 def doors_to(

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 KNOCK_S = 10.0
 """TCP has sent four times by then."""
+COMPLAIN_S = 4.0
+"""It has sent three times: the member is told that calls fail. It tests itself, which takes longer than to be sure."""
 LOOK_S = 10.0
 """At the ring; somebody who asks for the status looks at once."""
 NEWS_S = 0.05
@@ -129,21 +131,38 @@ class ReachWatch:
     async def _knock_at(self, peer: bytes) -> None:
         member, why = self._members[peer], None
         try:
-            with anyio.fail_after(KNOCK_S):
-                await self._knock(member)
-        except TimeoutError:
-            why = "no answer by TCP"
-        except OSError as error:
-            why = error.strerror or str(error) or "no connection"
+            async with anyio.create_task_group() as meanwhile:
+                meanwhile.start_soon(self._complain, member)
+                why = await self._found_wrong(member)
+                meanwhile.cancel_scope.cancel()
         finally:
             self._under_way.discard(peer)
         before = self._uncallable()
         self._reach.knocked(peer, anyio.current_time(), why)
-        if why is not None and self._ring is not None:
-            self._ring.tell_calls_fail(member.peer)
+        if why is not None:
+            self._tell(member)
         if self._uncallable() != before:
             logger.warning("calls peer=%s state=%s", peer.hex()[:16], why or "get through again")
         self._news.set()
+
+    async def _found_wrong(self, member: Member) -> str | None:
+        try:
+            with anyio.fail_after(KNOCK_S):
+                await self._knock(member)
+        except TimeoutError:
+            return "no answer by TCP"
+        except OSError as error:
+            return error.strerror or str(error) or "no connection"
+        return None
+
+    async def _complain(self, member: Member) -> None:
+        """While the knock is under way still."""
+        await anyio.sleep(COMPLAIN_S)
+        self._tell(member)
+
+    def _tell(self, member: Member) -> None:
+        if self._ring is not None:
+            self._ring.tell_calls_fail(member.peer)
 
     def _uncallable(self) -> int:
         return len(self._reach.uncallable(anyio.current_time()))

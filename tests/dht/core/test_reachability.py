@@ -129,10 +129,10 @@ def test_a_member_survives_one_failed_round_and_not_two() -> None:
     machine.advance(3601.0)
     machine.helpers_missing(round_number=2, now=3602.0)
     assert standing_of(machine) is Reachability.MEMBER
-    machine.advance(3621.0)
-    assert machine.next_deadline() == 3622.0
-    machine.advance(3622.0)
-    machine.helpers_missing(round_number=3, now=3627.0)
+    machine.advance(3611.0)
+    assert machine.next_deadline() == 3612.0
+    machine.advance(3612.0)
+    machine.helpers_missing(round_number=3, now=3617.0)
     assert standing_of(machine) is Reachability.LEAF
 
 
@@ -145,7 +145,7 @@ def test_who_was_a_member_until_lately_is_tested_every_40_s_and_one_round_brings
         machine.helpers_missing(round_number=number, now=now)
         deadline = machine.next_deadline()
         assert deadline is not None
-        assert deadline - now == (20.0 if number == 2 else 40.0)
+        assert deadline - now == (10.0 if number == 2 else 40.0)
         now = deadline
     assert standing_of(machine) is Reachability.LEAF
     machine.advance(now)
@@ -164,6 +164,17 @@ def test_a_member_is_tested_when_others_say_that_their_calls_fail_but_not_for_ea
     report(machine, "abc", is_reached=True, round_number=2)
     machine.doubt(300.0)
     assert machine.next_deadline() == 300.0
+
+
+def test_at_an_ipv6_address_there_is_a_firewall_to_open_and_nothing_to_forward() -> None:
+    machine = started()
+    machine.spot = Spot(host="2001:db8::7", port=4484, inside="2001:db8::7")
+    report(machine, "abcde", is_reached=False)
+    machine.helpers_missing(round_number=1, now=9.0)
+    assert machine.reason == (
+        "Not callable yet: 5 peers tried, and none got through to [2001:db8::7]:4484. In the router, open the firewall"
+        " for TCP and UDP 4484 to 2001:db8::7."
+    )
 
 
 def test_a_leaf_and_a_peer_that_needs_no_test_do_not_heed_doubts() -> None:

@@ -24,6 +24,7 @@ from herodotus.peers.membership import (
     own_address,
     places_status,
     silent_status,
+    unheard,
 )
 from simnet.rings import peer_number
 
@@ -214,3 +215,9 @@ def test_where_most_silent_members_are_said_to_be_is_named() -> None:
     strangers = [bytes((10, 77, 7, n)) for n in range(40)]
     found = silent_status([*well, *silent], strangers)
     assert found == SilentStatus(members=20, strangers=40, network="10.77.7.0/24", in_network=40)
+
+
+def test_while_nobody_answers_what_a_test_found_before_is_not_said_of_now() -> None:
+    found = "Member. 3 peers in 3 networks called this peer by UDP and TCP at 203.0.113.7:4484."
+    assert unheard(found, 75.4) == f"Not known: no member has answered for 75 s. Before: {found}"
+    assert unheard(found, None) == "Not known: no member has answered yet."
