@@ -6,7 +6,6 @@ a killed peer forgets an hour. Without the file all members are strangers again:
 nothing is let go.
 """
 
-import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +16,6 @@ import anyio
 
 from dht.core.ids import PeerKey
 from dht.core.reader import Member
-from herodotus.core.errors import FileSyntaxError, StorageFailure
 from herodotus.core.observation import (
     DAY_MIN,
     FILE_BYTES_MAX,
@@ -30,10 +28,7 @@ from herodotus.core.observation import (
 )
 from herodotus.core.ports import Clocks
 from herodotus.core.status import ObservationStatus, ObservedStatus
-from herodotus.home.durable import set_aside, storage_failure
-from herodotus.home.second_copies import read_twice_kept, write_twice
-
-logger = logging.getLogger(__name__)
+from herodotus.home.checked_files import CheckedFile
 
 LOOK_EVERY_S = 300.0
 """Members that spoke with us since the last look were there; presence is kept to the minute."""
@@ -61,10 +56,21 @@ class Observation:
     """One for the whole peer. Ages are 0 until `kept` has begun."""
 
     def __init__(self, file: Path, clocks: Clocks, own_key: bytes) -> None:
-        self._file = file
+        self._file = CheckedFile(
+            path=file,
+            bytes_max=FILE_BYTES_MAX,
+            decode=decode,
+            damaged=DamagedObservationError,
+            encode=encode,
+            is_of_newer_release=is_of_newer_release,
+            content="what was seen of members",
+        )
         self._clocks = clocks
         self._own_key = own_key
-        self._log = SightingLog(_read(file), now=clocks.elapsed_s(), wall_s=clocks.unix_s())
+        before = self._file.read() or Saved(
+            sightings={}
+        )  # then the peer knows nobody, which is the cautious side
+        self._log = SightingLog(before, now=clocks.elapsed_s(), wall_s=clocks.unix_s())
         self._ring: ObservedRing | None = None
         self._members: set[PeerKey] = set()  # at the last look
         self._frames: dict[bytes, int] = {}
@@ -125,12 +131,7 @@ class Observation:
             self.save()
 
     def save(self) -> None:
-        """If the disk does not accept it, the peer continues: the next time may succeed."""
-        saved = self._log.saved(now=self._clocks.elapsed_s(), wall_s=self._clocks.unix_s())
-        try:
-            write_twice(self._file, encode(saved))
-        except StorageFailure as error:
-            logger.warning("what was seen of members is not saved error=%s", error)
+        self._file.write(self._log.saved(now=self._clocks.elapsed_s(), wall_s=self._clocks.unix_s()))
 
     def status(self) -> ObservationStatus:
         self.look()
@@ -155,35 +156,3 @@ class Observation:
             there=round(median(one.there for one in rows), 4) if rows else 0.0,
             members=tuple(rows[:SHOWN_MAX]),
         )
-
-
-def _is_sound(data: bytes) -> bool:
-    """Or of another release, which is for others to say."""
-    try:
-        decode(data)
-    except DamagedObservationError:
-        return is_of_newer_release(data)
-    return True
-
-
-def _read(file: Path) -> Saved:
-    """A damaged file is put aside: the peer then knows nobody, which is the cautious side."""
-    try:
-        data = read_twice_kept(file, FILE_BYTES_MAX + 1, _is_sound)
-    except OSError as error:
-        raise storage_failure(error, file, "read") from error
-    if data is None:
-        return Saved(sightings={})
-    if is_of_newer_release(data):
-        raise FileSyntaxError(
-            file=str(file), problem="was written by a newer release", hint="upgrade herodotus"
-        )
-    try:
-        return decode(data)
-    except DamagedObservationError as error:
-        logger.warning("what was seen of members begins anew damaged=%s error=%s", file, error)
-        try:
-            set_aside(file)
-        except OSError as failure:
-            raise storage_failure(failure, file, "move") from failure
-        return Saved(sightings={})
