@@ -334,6 +334,10 @@ class RingNode(RingReader):
         """The peer at this address; None if no peer of our network answers."""
         return await self._meeting.meet(address)
 
+    def near(self, peer: PeerKey) -> SocketAddress | None:
+        """Where this peer is inside our own network, if it was met there and is behind our router."""
+        return self._ways.near(peer, anyio.current_time())
+
     async def answers(self, address: Address) -> bool:
         """Did a peer answer our datagrams there?  If not, it is asked now: no stream is opened to who is silent."""
         if self.endpoint.has_answered(address):

@@ -10,12 +10,13 @@ address goes there and nowhere else.
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
+from ipaddress import ip_address
 from typing import Final, Protocol
 
 from dht.core.frames import Address as SocketAddress
 from dht.core.ids import IPV6_BYTES, PeerKey
 from dht.core.records import Contact, Line
-from dht.endpoint import FRESH_S, SessionEndpoint, packed_address, socket_address
+from dht.endpoint import FRESH_S, SessionEndpoint, is_posted, packed_address, socket_address
 
 NEXT_LINE_S: Final = 0.25
 """RFC 8305, section 5."""
@@ -64,6 +65,21 @@ class Ways:
                 self._tried.pop(to.peer, None)
                 return session.address
         return ways[self._number(to.peer, now) % len(ways)] if ways else target
+
+    def near(self, peer: PeerKey, now: float) -> SocketAddress | None:
+        """Where it answered inside our own network, if it is behind our router: its record names the router's address,
+        which many routers do not let their own hosts reach."""
+        own = {line.host for line in self._own_lines()}
+        lines = self._known.lines_of(peer)
+        if not any(line.host in own for line in lines):
+            return None
+        outside = {socket_address(line.host, line.udp)[0] for line in lines}
+        for session in self._endpoint.link.sessions:
+            host = session.address[0]
+            is_its = session.public_key == peer and now < session.expires_at and host not in outside
+            if is_its and not is_posted(session.address) and ip_address(host).is_private:
+                return session.address
+        return None
 
     def _has(self, host: bytes) -> bool:
         return any(len(line.host) == len(host) for line in self._own_lines())

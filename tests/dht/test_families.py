@@ -32,6 +32,7 @@ from tests.dht.values import record_of
 
 FOUR = Line(host=bytes((192, 0, 2, 7)), udp=4484, tcp=4484)
 SIX = Line(host=bytes.fromhex("20010db8000000000000000000000007"), udp=4485, tcp=4485)
+ELSEWHERE = Line(host=bytes((192, 0, 2, 99)), udp=4484, tcp=4484)
 BY_FOUR, BY_SIX = (socket_address(line.host, line.udp) for line in (FOUR, SIX))
 
 
@@ -100,6 +101,26 @@ def test_the_line_that_answered_last_comes_first_and_gives_way_when_it_is_silent
     later = FRESH_S + 100.0
     assert [ways.way_to(other(), BY_FOUR, later + s) for s in (0.0, 0.5, 1.0)] == [BY_FOUR, BY_SIX, BY_FOUR]
     assert ways.way_to(other(), BY_FOUR, later + 1.0 + FORGOTTEN_S) == BY_FOUR
+
+
+@pytest.mark.parametrize(
+    ("own", "met_at", "expected"),
+    [
+        (FOUR, ("192.168.1.12", 4484), ("192.168.1.12", 4484)),
+        (FOUR, BY_FOUR, None),  # it answered outside
+        (FOUR, ("8.8.4.4", 4484), None),
+        (ELSEWHERE, ("192.168.1.12", 4484), None),  # behind another router: a network of the same numbers
+    ],
+)
+def test_a_peer_behind_our_router_is_near_where_it_answered_inside(
+    own: Line, met_at: SocketAddress, expected: SocketAddress | None
+) -> None:
+    anna = endpoint_of("anna")
+    anna.link.sessions.add(session_at(met_at), 0.0)
+    ways = ways_of((own,), (FOUR,), anna)
+    assert ways.near(key(b"other"), 1.0) == expected
+    assert ways.near(key(b"third"), 1.0) is None
+    assert ways.near(key(b"other"), 25 * 3600.0) is None, "the session is over"
 
 
 def session_at(address: SocketAddress, record: bytes = b"") -> Session:

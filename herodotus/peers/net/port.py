@@ -44,6 +44,10 @@ class CallRing(AskingRing, Protocol):
     @property
     def short_calls(self) -> ShortRing: ...
 
+    def near(self, peer: PeerKey) -> tuple[str, int] | None:
+        """Where it is inside our own network, if it was met there and is behind our router."""
+        ...
+
     def sent_bytes(self) -> int:
         """By datagrams since the start, headers included."""
         ...
@@ -97,6 +101,7 @@ class CallPort:
             lines_of=ring.lines_of,
             relays_of=ring.relays_of,
             is_apart=ring.is_apart,
+            near=ring.near,
             answers=ring.answers,
             arrangements=port.arrangements,
             own_port=self._own_port,
@@ -181,7 +186,8 @@ class CallPort:
     async def knock(self, member: Member) -> None:
         """Does a connection to it come about, at any of its lines or by its relays? Raises OSError."""
         at = member.address
-        if len(member.lines) < 2 and not self.streams.ways.is_closed(member.peer):
+        ways = self.streams.ways
+        if len(member.lines) < 2 and not ways.is_closed(member.peer) and not ways.is_near(member.peer):
             host, _ = socket_address(at.host, at.port)
             await self._parts.knock(host, stream_port(at, member.lines))
             return

@@ -27,6 +27,7 @@ from herodotus.peers.net.line import Line as OpenLine
 from herodotus.peers.net.lines_wire import KNOCK, Knock, pack, read_arranged, socket_lines
 
 KNOCK_S: Final = 3.0
+INSIDE_S: Final = 1.0
 NEXT_RELAY_S: Final = 2.0
 LEARNED_MAX: Final = 4_096
 LEARNED_S: Final = 600.0
@@ -65,6 +66,8 @@ class WaysParts:
     """Of a peer that we reach through others alone; nothing for one that we can call."""
     is_apart: Callable[[PeerKey], bool] = lambda peer: False
     """Has it no address in a family of ours?"""
+    near: Callable[[PeerKey], tuple[str, int] | None] = lambda peer: None
+    """Where it is inside our own network, if it was met there and is behind our router."""
     answers: Callable[[Address], Awaitable[bool]] | None = None
     """Does the ring's port there answer datagrams?  Where it does not, no stream is opened: the address may be a
     stranger's word, and a connection costs its owner more than a datagram.  None: nobody knows, as in a test."""
@@ -80,6 +83,7 @@ class Ways:
         self._good_line: Memory[Line] = Memory()
         self._good_relay: Memory[bytes] = Memory()
         self._only_joined: Memory[bool] = Memory()
+        self._in_vain_near: Memory[bool] = Memory()
         self._at_once: dict[bytes, int] = {}
 
     def is_closed(self, peer: bytes) -> bool:
@@ -87,15 +91,24 @@ class Ways:
 
     def is_one_line(self, peer: bytes) -> bool:
         """Between two closed peers there is one direct connection at a time: it takes both their ports."""
-        return self.is_closed(peer) and self._parts.own_port()[1] is not Mapping.OPEN
+        is_arranged = self.is_closed(peer) and not self.is_near(peer)
+        return is_arranged and self._parts.own_port()[1] is not Mapping.OPEN
 
     def is_relayed(self, peer: bytes) -> bool:
         """Nothing but a relay's line has worked lately, or can."""
         is_apart = self._parts.is_apart(PeerKey(peer))
-        return self.is_closed(peer) and (is_apart or bool(self._only_joined.of(peer)))
+        is_arranged = self.is_closed(peer) and not self.is_near(peer)
+        return is_arranged and (is_apart or bool(self._only_joined.of(peer)))
+
+    def is_near(self, peer: bytes) -> bool:
+        """Behind our own router, and reached there as far as we know."""
+        return self._parts.near(PeerKey(peer)) is not None and not self._in_vain_near.of(peer)
 
     async def line_to(self, peer: bytes, address: Address) -> OpenLine:
         """Raises OSError, CallError, LineBrokenError and WrongProtocolError."""
+        near = await self._inside(peer)
+        if near is not None:
+            return near
         arrangements = self._parts.arrangements
         relays = self._parts.relays_of(PeerKey(peer)) if arrangements is not None else ()
         if arrangements is not None and relays:
@@ -107,6 +120,25 @@ class Ways:
         if len(open_lines) == 1:
             return await self._dialled(open_lines[0])
         return await self._raced(peer, open_lines)
+
+    # --- a peer behind our own router
+
+    async def _inside(self, peer: bytes) -> OpenLine | None:
+        """A line that does not leave our network: it takes milliseconds or does not exist."""
+        at = self._parts.near(PeerKey(peer)) if self.is_near(peer) else None
+        if at is None:
+            return None
+        with anyio.move_on_after(INSIDE_S):
+            try:
+                line = await self._parts.dial(*at)
+            except _FAULTS:
+                line = None
+            if line is not None and line.key == peer:
+                return line
+            if line is not None:  # another one has the address now
+                await line.close()
+        self._in_vain_near.learn(peer, True)
+        return None
 
     # --- a peer that can be called
 

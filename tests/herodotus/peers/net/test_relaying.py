@@ -63,6 +63,8 @@ class Town:
     """To be relays."""
     apart: set[PeerKey] = field(default_factory=set)
     """Two that have no family in common."""
+    inside: dict[PeerKey, tuple[str, int]] = field(default_factory=dict)
+    """Behind one router with all others: where they answered there."""
     changed: anyio.Event = field(default_factory=anyio.Event)
 
     def contact(self, peer: PeerKey) -> Contact:
@@ -80,6 +82,9 @@ class Table:
 
     def sent_bytes(self) -> int:
         return 0
+
+    def near(self, peer: PeerKey) -> tuple[str, int] | None:
+        return self.town.inside.get(peer)
 
     def knows(self, peer: PeerKey) -> bool:
         return peer in self.town.ports
@@ -255,6 +260,29 @@ async def test_two_closed_peers_open_at_once() -> None:
         assert await one.calls.call(town.contact(other.key), "echo", b"hi") == b"other heard hi"
         assert kept_at(peers, "relay").counts == {"way 2": 1}
         assert not one.call_port.streams.ways._only_joined.of(other.key)
+
+
+async def test_two_closed_peers_behind_one_router_call_each_other_inside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(KeptLines, "_mapping", lambda self: PortMapping.CHANGES)
+    async with town_of("relay", closed=["one", "other"]) as (town, peers):
+        one, other = peers["one"], peers["other"]
+        town.inside[other.key] = ("127.0.0.1", other.claimed.number)
+        assert await one.calls.call(town.contact(other.key), "echo", b"hi") == b"other heard hi"
+        assert kept_at(peers, "relay").counts == {}
+        ways = one.call_port.streams.ways
+        assert not ways.is_relayed(other.key)
+        assert not ways.is_one_line(other.key)
+
+
+async def test_where_another_one_has_the_inside_address_the_relays_are_asked() -> None:
+    async with town_of("relay", closed=["one", "other"]) as (town, peers):
+        one, other, relay = peers["one"], peers["other"], peers["relay"]
+        town.inside[other.key] = ("127.0.0.1", relay.claimed.number)
+        assert await one.calls.call(town.contact(other.key), "echo", b"hi") == b"other heard hi"
+        assert other.heard == [one.key]
+        assert not one.call_port.streams.ways.is_near(other.key), "not tried again for a while"
 
 
 async def test_where_both_ports_change_the_relay_joins_the_two(monkeypatch: pytest.MonkeyPatch) -> None:
