@@ -6,7 +6,8 @@ successes of different prefixes make it a member, else it is a leaf: it crawls a
 stranger that did not get through makes the others' successes void: their calls may have come through a hole
 that this peer's own datagrams had made. In a ring so small that all talk to all there is no stranger by
 datagram. By stream there are some: all those to which no connection left from the port on which this peer
-listens, as those to its relays do. So one of them that did not get through makes void what came from the others.
+listens, as those to its relays do. So one of them that did not get through makes void what came from the others,
+and a leaf does not become a member by these alone: it tries all that it knows as relays, within a minute.
 
 The verdict is tested again while it stands, sooner while it is bad, whenever the address or the port mapping
 changes, and when a member says that its calls fail. What the machine does not know is how a dial-back is
@@ -223,10 +224,16 @@ class ReachabilityMachine:
         return [one for one in self._answers if not failed or one.warmth <= min(failed)]
 
     def _conclude(self, now: float) -> None:
-        if sum(one.is_open for one in self._counted()) >= self._wanted:
+        found = [one for one in self._counted() if one.is_open]
+        if len(found) >= self._wanted and not self._are_let_in(found):
             self._pass(now)
         else:
             self._fail(now)
+
+    def _are_let_in(self, found: list["_Answer"]) -> bool:
+        """To a leaf only those got through to whom it had opened a stream: that is what its router would let in."""
+        is_leaf = self.standing is Reachability.LEAF
+        return is_leaf and bool(found) and all(one.warmth is Warmth.BY_STREAM for one in found)
 
     def _pass(self, now: float) -> None:
         found = [one for one in self._counted() if one.is_open]
@@ -265,6 +272,7 @@ class ReachabilityMachine:
             )
         tried = "1 peer" if len(counted) == 1 else f"{len(counted)} peers"
         let_in = any(one.is_open for one in self._answers if one not in counted)
+        let_in = let_in or self._are_let_in([one for one in counted if one.is_open])
         if let_in and not any(one.is_cold for one in counted):
             return f"{_FILTERED} {spot.advice}"
         by_datagram = sum(one.is_reached for one in counted)

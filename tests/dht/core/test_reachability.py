@@ -223,11 +223,31 @@ def test_a_relay_that_does_not_get_through_makes_nobody_elses_success_void() -> 
     assert standing_of(machine) is Reachability.MEMBER
 
 
-def test_where_all_keep_a_line_of_the_peer_their_word_counts() -> None:
+def test_where_all_keep_a_line_of_a_member_their_word_counts() -> None:
+    """One of one family keeps lines at relays, too."""
     machine = started()
     report(machine, "abc", is_reached=True, warmth=Warmth.BY_STREAM)
     machine.helpers_missing(round_number=1, now=9.0)
+    assert standing_of(machine) is Reachability.MEMBER
     assert machine.reason.endswith("none of them a stranger to it.")
+
+
+def test_a_leaf_is_no_member_by_those_alone_to_whom_it_opened_streams() -> None:
+    """In a ring of five it tried all as relays before its second test, and its router let in all five."""
+    machine = started()
+    report(machine, "abcde", is_reached=True, by_stream=False, warmth=Warmth.BY_DATAGRAM)
+    machine.helpers_missing(round_number=1, now=9.0)
+    assert standing_of(machine) is Reachability.LEAF
+    machine.advance(69.0)
+    report(machine, "abcde", is_reached=True, warmth=Warmth.BY_STREAM, round_number=2)
+    machine.helpers_missing(round_number=2, now=80.0)
+    assert standing_of(machine) is Reachability.LEAF
+    assert "those get through whom this peer has called" in machine.reason
+    machine.advance(200.0)
+    report(machine, "a", is_reached=True, warmth=Warmth.BY_DATAGRAM, round_number=3)
+    report(machine, "bc", is_reached=True, warmth=Warmth.BY_STREAM, round_number=3)
+    machine.helpers_missing(round_number=3, now=210.0)
+    assert standing_of(machine) is Reachability.MEMBER, "the owner forwarded the port"
 
 
 def test_an_acquaintance_fills_up_for_a_stranger_that_was_missing() -> None:
