@@ -315,6 +315,11 @@ class Outcomes:
         self.counts.by_error[reason] += 1
         self._frontier.record(entry, Result.FORBIDDEN, recrawl=self._recrawl)
 
+    def found_closed(self, origin: Origin, problem: str) -> None:
+        """Nothing of it was asked for; it is tried again today."""
+        self.counts.host(origin).problem = problem
+        self.counts.by_error["robots unreachable"] += 1
+
     def spared(self, entry: DueEntry) -> None:
         """The rule that found it rests at its origin."""
         self.counts.links_left[f"rule {Rule(entry.known.rule).label} rests"] += 1

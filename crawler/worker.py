@@ -17,7 +17,7 @@ from crawler.clocks import loop_clock
 from crawler.core.capture import PACKED_TYPES, Capture, PayloadDigest, is_packed_xml
 from crawler.core.errors import AnotherTimeError, FetchError, OtherAddressError
 from crawler.core.link import DueEntry, Link
-from crawler.core.politeness import Lease, OriginReport, Wait
+from crawler.core.politeness import Closed, ClosedOrigins, Lease, OriginReport, PolitenessPolicy, Wait
 from crawler.core.recrawl import Known, Recrawl
 from crawler.core.robots import RobotsRules
 from crawler.core.scope import ContentChoice, CrawlScope
@@ -66,6 +66,8 @@ class WorkerSettings:
     reads_sitemaps: bool = True
     patience_s: float = math.inf
     """The run ends when all that is left belongs to hosts that rest longer than this: what is due stays due."""
+    waits_for_closed: PolitenessPolicy | None = None
+    """Origins that cannot be reached are tried again in this run, as this says; None: they are left for the day."""
     rules_off: frozenset[int] = frozenset()
     """Rules of `crawler.core.link.Rule` that look for nothing."""
 
@@ -145,6 +147,7 @@ class Crawler:
         self._now: Callable[[], float] = anyio.current_time
         self._started = 0
         self._bodies = BodyRooms()
+        self._closed = ClosedOrigins(settings.waits_for_closed or PolitenessPolicy())
 
     async def run(self) -> None:
         """Fetch what is due today; ends when nothing is left but hosts that rest for too long, the limit is reached or
@@ -200,6 +203,14 @@ class Crawler:
             held_back=frontier.held_back,
             resting=self._rests(self._rota, REST_SHOWN_S) if self._rota is not None else (),
         )
+
+    def closed(self) -> dict[Origin, Closed]:
+        """Origins that cannot be reached and are waited for; their times are seconds since 1970."""
+        shift = self._wall_clock() - self._now()
+        return {
+            origin: Closed(since=one.since + shift, until=one.until + shift, problem=one.problem)
+            for origin, one in self._closed.listed().items()
+        }
 
     async def pause(self) -> None:
         """Begin no fetch until `resume`; returns when those under way have ended."""
@@ -258,9 +269,8 @@ class Crawler:
             if isinstance(rules, Wait):
                 return self._waited_for(origin, rules)
             if not rules.is_reachable:
-                while (entry := await self._next_entry(origin, rules)) is not None:
-                    self._frontier.pass_over(entry)  # robots.txt itself, which somebody linked to
-                return None
+                return await self._found_closed(origin, rules)
+            self._closed.opened(origin)
             self._outcomes.add_sitemaps(origin, rules.sitemaps)
             address = await self._fetcher.address_of(host_of(f"{origin}/"))
             lease = address if isinstance(address, Wait) else await self._steward.lease(origin, address)
@@ -286,6 +296,17 @@ class Crawler:
             if again_at > self._now() or not self._resumed.is_set():
                 return again_at
         return self._now()
+
+    async def _found_closed(self, origin: Origin, rules: RobotsRules) -> float | None:
+        """When it is tried again; None: what is due there is told of, and left for the day."""
+        if self._settings.waits_for_closed is not None:
+            again_at = self._closed.again_at(origin, rules.problem, self._now())
+            if again_at is not None:
+                self._outcomes.found_closed(origin, rules.problem)
+                return again_at
+        while (entry := await self._next_entry(origin, rules)) is not None:
+            self._frontier.pass_over(entry)  # robots.txt itself, which somebody linked to
+        return None
 
     def _waited_for(self, origin: Origin, wait: Wait) -> float:
         """A long rest is noted, also one that robots.txt asked for: a restart owes it, too."""

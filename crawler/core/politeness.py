@@ -44,12 +44,18 @@ class PolitenessPolicy:
     retry_after_max_s: float = 24 * 3600.0
     robots_max_age_s: float = 24 * 3600.0
     """RFC 9309, 2.4: a robots.txt should not be used for longer than a day."""
-    robots_retry_s: float = 600.0
-    """When an unreachable robots.txt, which disallows everything, is tried again."""
+    closed_least_s: float = 60.0
+    closed_most_s: float = 2 * 3600.0
+    """Within these an unreachable robots.txt, which disallows everything, is tried again (`closed_rest_s`)."""
     robots_second_try_s: float = 5.0
-    """A connection that failed is tried once more before its host counts as closed for the day."""
+    """A connection that failed is tried once more before its host counts as closed."""
     lease_s: float = 120.0
     """A lease that was not given back ends this long after its last start: longer than a fetch may take."""
+
+    def closed_rest_s(self, closed_for_s: float) -> float:
+        """An eighth of the time that a site has been closed. A peer and the steward that it asks may both wait so
+        long, so a site that was away for twenty minutes is visited within five of its return."""
+        return max(self.closed_least_s, min(closed_for_s / 8, self.closed_most_s))
 
     def rest_s(self, report: "OriginReport", failures: int) -> float:
         """What an answer asks for beyond the usual delay. `failures` in a row, this one included; 0 after a success."""
@@ -147,6 +153,48 @@ class _OriginState:
     host: _HostState
     rules: RobotsRules | None = None
     rules_until: float = 0.0
+    closed_since: float | None = None
+
+
+CLOSED_MAX = 256
+"""Origins that are waited for at once: they hold places that others want, and the web has many dead hosts."""
+CLOSED_GIVEN_UP_S = 6 * 3600.0
+"""After so long an origin is left for the day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """An origin whose robots.txt cannot be had: no name, no connection, no good certificate, 5xx."""
+
+    since: float
+    until: float
+    """When it is tried again."""
+    problem: str
+
+
+class ClosedOrigins:
+    """Which origins does a crawl wait for, as they may be back today?"""
+
+    def __init__(self, policy: PolitenessPolicy) -> None:
+        self._policy = policy
+        self._closed: dict[Origin, Closed] = {}
+
+    def again_at(self, origin: Origin, problem: str, now: float) -> float | None:
+        """It is closed: when to ask again; None: not today."""
+        before = self._closed.pop(origin, None)
+        since = now if before is None else before.since
+        if len(self._closed) >= CLOSED_MAX or now - since >= CLOSED_GIVEN_UP_S:
+            return None
+        until = now + self._policy.closed_rest_s(now - since)
+        self._closed[origin] = Closed(since=since, until=until, problem=problem)
+        return until
+
+    def opened(self, origin: Origin) -> None:
+        self._closed.pop(origin, None)
+
+    def listed(self) -> dict[Origin, Closed]:
+        """The longest closed first."""
+        return dict(sorted(self._closed.items(), key=lambda item: (item[1].since, item[0])))
 
 
 class HostSteward:
@@ -170,7 +218,12 @@ class HostSteward:
     ) -> None:
         """`for_s`: how long the source had them already."""
         state = self._state(origin, now)
-        age_max = self._policy.robots_max_age_s if rules.is_reachable else self._policy.robots_retry_s
+        age_max = self._policy.robots_max_age_s
+        if rules.is_reachable:
+            state.closed_since = None
+        else:
+            state.closed_since = now if state.closed_since is None else state.closed_since
+            age_max = self._policy.closed_rest_s(now - state.closed_since)
         state.rules, state.rules_until = rules, now + (age_max if for_s is None else min(for_s, age_max))
 
     def rules_for_s(self, origin: Origin, now: float) -> float:

@@ -7,6 +7,7 @@ confirmed copies. The figures behind it are in the rest of the status.
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Final
 
 from herodotus.core.quantities import counted, readable_bytes, readable_duration, soon
@@ -230,6 +231,8 @@ def _next(status: PeerStatus) -> Iterator[str]:
     if status.leaving.state != LeavingStatus().state:
         yield "The peer ends when all is handed over (`herodotus drain --cancel` takes the order back)."
         return
+    for site, problem in islice(crawl.closed.items(), 3):
+        yield f"{site} cannot be reached: {problem}."
     if crawl.left_over:
         yield f"{counted(crawl.left_over, 'page')} of earlier days come first."
     if crawl.day_ends:

@@ -217,6 +217,9 @@ class CrawlStatus:
     state: str = "closed"
     problem: str | None = None
     restarts: int = 0
+    forbidden: int = 0
+    closed: dict[str, str] = field(default_factory=dict)
+    """Sites that cannot be reached and are tried again today: why, since when, and when next. The first few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

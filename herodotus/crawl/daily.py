@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from itertools import islice
 from typing import Protocol
 
 import anyio
@@ -53,6 +54,8 @@ BACKOFF_FIRST_S = 1.0
 BACKOFF_MAX_S = 300.0
 SOUND_AFTER_S = 600.0
 """A crawl that lived so long was in order: its end is the first error again."""
+CLOSED_SHOWN = 20
+"""Sites that cannot be reached, in the status."""
 SEEDS_AT_ONCE = 500
 """Each batch is some milliseconds in which nothing else of the peer runs."""
 
@@ -302,7 +305,16 @@ class DailyCrawl:
             state=self._state.value,
             problem=self._problem or self._clock_problem(),
             restarts=self._restarts,
+            forbidden=before.forbidden + now.forbidden,
+            closed=self._closed(),
         )
+
+    def _closed(self) -> dict[str, str]:
+        found = self._crawler.closed() if self._crawler is not None else {}
+        return {
+            origin: f"{one.problem}; since {_time(one.since)}, next try {_time(one.until)}"
+            for origin, one in islice(found.items(), CLOSED_SHOWN)
+        }
 
     # -- the task
 
@@ -497,7 +509,7 @@ class DailyCrawl:
         if self._crawler is None:
             return
         counts, sums = self._crawler.counts, self._earlier
-        for name in ("fetched", "unchanged", "failed", "stored"):
+        for name in ("fetched", "unchanged", "failed", "stored", "forbidden"):
             setattr(sums, name, getattr(sums, name) + getattr(counts, name))
         self._crawler = None
 
@@ -510,6 +522,10 @@ class DailyCrawl:
             logger.warning("crawl stopped error=%s", cause)
         else:
             logger.error("crawl failed, starts again in_s=%g error=%s", again_in_s, cause, exc_info=error)
+
+
+def _time(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds")
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -128,6 +128,8 @@ class CrawlOrder:
     """When the day begins, after midnight UTC."""
     patience_s: float = math.inf
     """The crawl ends when all that is left belongs to hosts that rest longer."""
+    waits_for_closed: bool = False
+    """Whether sites that cannot be reached are tried again on the same day."""
     rules_off: frozenset[Rule] = frozenset()
     """Rules by which nothing is looked for."""
     widens: bool = False
@@ -166,6 +168,7 @@ class CrawlGear:
             day_length_s=order.day_length_s,
             day_offset_s=order.day_offset_s,
             patience_s=order.patience_s,
+            waits_for_closed=order.politeness if order.waits_for_closed else None,
             rules_off=order.rules_off,
         )
         scope = replace(_scope_of(order, self.wall_clock()), is_removed=self.sink.is_removed)
@@ -361,6 +364,7 @@ def standing_order(charter: Charter, settings: Settings, rooms: Rooms) -> CrawlO
         rules=url_rules(charter),
         visits_per_host_max=crawl.visits_per_host_max,
         urls_per_host_max=crawl.urls_per_host_max,
+        waits_for_closed=True,
         rules_off=rules_of(crawl.rules_off),
         day_length_s=charter.day_length_s,
         day_offset_s=day_offset_s(charter),

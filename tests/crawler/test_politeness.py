@@ -8,6 +8,10 @@ from hypothesis import strategies as st
 from crawler.core import politeness
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import (
+    CLOSED_GIVEN_UP_S,
+    CLOSED_MAX,
+    Closed,
+    ClosedOrigins,
     HostSteward,
     Lease,
     OptOutList,
@@ -120,9 +124,42 @@ def test_robots_rules_are_kept_for_a_day_and_an_unreachable_file_for_minutes() -
     steward.set_rules(B, DISALLOW_ALL, 0)
     assert steward.rules(A, 86_399) is rules
     assert steward.rules(A, 86_400) is None
-    assert steward.rules(B, 599) is DISALLOW_ALL
-    assert steward.rules(B, 600) is None
+    assert steward.rules(B, 59) is DISALLOW_ALL
+    assert steward.rules(B, 60) is None
     assert steward.rules(C, 0) is None
+
+
+def test_an_unreachable_file_is_asked_for_after_an_eighth_of_the_time_that_it_was_away() -> None:
+    steward = HostSteward(PolitenessPolicy())
+    asked = []
+    now = 0.0
+    while now < 86_400:
+        steward.set_rules(A, DISALLOW_ALL, now)
+        asked.append(now)
+        now += steward.rules_for_s(A, now)
+    assert asked[:9] == [60.0 * n for n in range(9)]
+    pauses = [(later - before, max(60, min(before / 8, 7_200))) for before, later in pairwise(asked)]
+    assert all(pause == pytest.approx(bound) for pause, bound in pauses)
+    assert len(asked) < 60
+    steward.set_rules(A, parse_robots(b"", "Herodotus"), now)
+    steward.set_rules(A, DISALLOW_ALL, now + 1)
+    assert steward.rules_for_s(A, now + 1) == 60
+
+
+def test_closed_origins_are_waited_for_within_bounds() -> None:
+    closed = ClosedOrigins(PolitenessPolicy())
+    assert closed.again_at(A, "no answer", 100) == 160
+    assert closed.again_at(A, "502", 1_700) == 1_700 + 1_600 / 8
+    assert closed.again_at(B, "no name", 1_700) == 1_760
+    assert closed.listed() == {
+        A: Closed(since=100, until=1_900, problem="502"),
+        B: Closed(since=1_700, until=1_760, problem="no name"),
+    }
+    assert closed.again_at(A, "502", 100 + CLOSED_GIVEN_UP_S) is None
+    closed.opened(B)
+    assert closed.listed() == {}
+    origins = [Origin(f"http://{n}.example") for n in range(CLOSED_MAX + 1)]
+    assert [origin for origin in origins if closed.again_at(origin, "", 0) is None] == origins[-1:]
 
 
 def test_the_table_is_bounded_and_forgets_only_those_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from crawler.core.capture import Capture
 from crawler.core.errors import AnotherTimeError
-from crawler.core.politeness import Lease, Wait
+from crawler.core.politeness import Lease, PolitenessPolicy, Wait
+from crawler.core.robots import DISALLOW_ALL, RobotsRules
 from crawler.core.scope import CrawlScope
 from crawler.core.urls import Origin, origin_of
 from crawler.frontier import Frontier
@@ -70,6 +71,43 @@ async def test_every_thirtieth_visit_asks_without_a_condition(world: World) -> N
     assert len(world.site.asked) == 61
     assert unconditional == [0, 29, 59]
     assert world.site.asked[29].digest is not None  # the content that is known is compared all the same
+
+
+class ClosedSite(Permits):
+    """Its robots.txt cannot be had before a time."""
+
+    def __init__(self, opens_at: float) -> None:
+        super().__init__()
+        self.opens_at = opens_at
+
+    async def rules(self, origin: Origin) -> RobotsRules | Wait:
+        found = await super().rules(origin)
+        return found if anyio.current_time() >= self.opens_at else DISALLOW_ALL
+
+
+async def test_a_site_that_is_back_is_visited_the_same_day_and_its_absence_was_told(world: World) -> None:
+    policy = PolitenessPolicy(closed_least_s=0.01)
+    world.permits = ClosedSite(anyio.current_time() + 0.3)
+    crawler = world.crawler(settings=WorkerSettings(connections=2, waits_for_closed=policy))
+    crawler.seed([URL])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(crawler.run)
+        with anyio.fail_after(10):
+            while not crawler.closed():
+                await anyio.lowlevel.checkpoint()
+        (closed,) = crawler.closed().values()
+        assert (closed.problem, world.asked) == (DISALLOW_ALL.problem, [])
+        assert crawler.counts.host(origin_of(URL)).problem == DISALLOW_ALL.problem
+    assert world.asked == [URL]
+    assert (crawler.counts.stored, crawler.counts.forbidden, crawler.closed()) == (1, 0, {})
+
+
+async def test_a_crawl_that_does_not_wait_leaves_a_closed_site_for_the_day(world: World) -> None:
+    world.permits = ClosedSite(float("inf"))
+    crawler = world.crawler()
+    crawler.seed([URL])
+    await crawler.run()
+    assert (world.asked, crawler.counts.forbidden, crawler.closed()) == ([], 1, {})
 
 
 async def test_a_run_ends_with_all_it_recorded_safe_from_a_power_cut(world: World) -> None:
