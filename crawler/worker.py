@@ -444,4 +444,4 @@ def wanted_types(url: str, content: ContentChoice) -> Callable[[str], bool]:
     """Whether a body of a media type is wanted at this URL."""
     if is_packed_xml(url):
         return lambda mime: mime in PACKED_TYPES or content.accepts(mime)
-    return content.accepts
+    return partial(content.accepts_at, url)

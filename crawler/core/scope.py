@@ -42,15 +42,20 @@ class ScopeKind(Enum):
 
 class ContentChoice(Enum):
     HTML = "html"
+    """Text alone: the thesis's light mode."""
     HTML_AND_IMAGES = "html+images"
     """The thesis's choice."""
+    PAGES = "pages"
+    """Pages, and what they need to be shown: styles, scripts, images, fonts, media, data."""
     ALL = "all"
-    """Also what pages need to be shown, and whatever else is linked."""
+    """Also whatever else is linked."""
 
     def takes(self, kind: LinkKind) -> bool:
         if kind is LinkKind.PAGE or kind is LinkKind.FRAME or self is ContentChoice.ALL:
             return True
-        return self is ContentChoice.HTML_AND_IMAGES and kind is LinkKind.IMAGE
+        return self is ContentChoice.PAGES or (
+            self is ContentChoice.HTML_AND_IMAGES and kind is LinkKind.IMAGE
+        )
 
     def accepts(self, mime: str) -> bool:
         """Whether a body of this type is wanted. What says no type may be anything; XML may be a
@@ -58,12 +63,68 @@ class ContentChoice(Enum):
         """
         if self is ContentChoice.ALL or mime in _PAGE_TYPES:
             return True
+        if self is ContentChoice.PAGES:
+            return mime.startswith(_PARTS_BEGIN) or mime.endswith(_PARTS_END) or mime in _PART_TYPES
         return self is ContentChoice.HTML_AND_IMAGES and mime.startswith("image/")
+
+    def accepts_at(self, url: str, mime: str) -> bool:
+        """Many servers know no type of fonts, models and modules: there the name tells."""
+        if self is ContentChoice.PAGES and mime in _TYPES_OF_ANYTHING:
+            return url.partition("?")[0].lower().endswith(_NAMES_OF_PARTS)
+        return self.accepts(mime)
 
 
 _PAGE_TYPES = frozenset(
     {"", "text/html", "application/xhtml+xml", "text/xml", "application/xml", "application/rss+xml"}
     | {"application/atom+xml", "application/rdf+xml"}
+)
+_PARTS_BEGIN = (
+    "text/",
+    "image/",
+    "font/",
+    "audio/",
+    "video/",
+    "model/",
+    "application/font",
+    "application/x-font",
+)
+_PARTS_END = ("javascript", "ecmascript", "json", "+xml")
+_PART_TYPES = frozenset(
+    {"application/wasm", "application/vnd.ms-fontobject", "application/ogg", "application/vnd.apple.mpegurl"}
+    | {"application/x-mpegurl", "application/x-shockwave-flash", "application/yaml", "application/x-yaml"}
+)
+_TYPES_OF_ANYTHING = frozenset({"application/octet-stream", "binary/octet-stream"})
+_NAMES_OF_PARTS = (
+    *(
+        ".js",
+        ".mjs",
+        ".css",
+        ".wasm",
+        ".woff",
+        ".woff2",
+        ".ttf",
+        ".otf",
+        ".eot",
+        ".glb",
+        ".gltf",
+        ".bin",
+        ".data",
+    ),
+    *(
+        ".ktx2",
+        ".basis",
+        ".hdr",
+        ".exr",
+        ".mp3",
+        ".mp4",
+        ".webm",
+        ".ogg",
+        ".m4a",
+        ".webp",
+        ".avif",
+        ".svg",
+        ".vtt",
+    ),
 )
 
 

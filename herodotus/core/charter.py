@@ -111,8 +111,10 @@ class Charter:
         (),
         "query parameters that do not change the page; removed from URLs, like those for tracking and sessions",
     )
-    content: str = choice("html", "html+images", "all").setting(
-        "html+images", "kinds of documents that are archived"
+    content: str = choice("html", "html+images", "pages", "all").setting(
+        "html+images",
+        "kinds of documents that are archived; pages takes what they need to be shown, too. The public network and new "
+        "ones have pages",
     )
     contacts: tuple[PeerDoor, ...] = many(peer_door(), 16).setting(
         (),
@@ -237,7 +239,7 @@ def check_protocol(charter: Charter, *, source: str) -> None:
         )
 
 
-PUBLIC_CHARTER = Charter(name="herodotus")
+PUBLIC_CHARTER = Charter(name="herodotus", content="pages")
 TEST_CHARTER = Charter(
     name="test",
     id_check="off",

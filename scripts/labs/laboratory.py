@@ -41,7 +41,11 @@ def public_charter(name: str, *, delay_floor_s: float = PUBLIC_CHARTER.delay_flo
     now = datetime.now(UTC)
     charter = founded_on(PUBLIC_CHARTER, now.timestamp())
     return dataclasses.replace(
-        charter, name=f"lab {name}", delay_floor_s=delay_floor_s, day_start=f"{now:%H:%M}"
+        charter,
+        name=f"lab {name}",
+        delay_floor_s=delay_floor_s,
+        day_start=f"{now:%H:%M}",
+        content="html+images",
     )
 
 

@@ -49,15 +49,49 @@ def test_depth_opt_out_and_content_each_have_their_reason() -> None:
             {LinkKind.PAGE, LinkKind.FRAME, LinkKind.IMAGE},
             {"text/html", "image/png"},
         ),
-        (ContentChoice.ALL, set(LinkKind), {"text/html", "image/png", "text/css", "font/woff2", "video/mp4"}),
+        (
+            ContentChoice.PAGES,
+            set(LinkKind),
+            {"text/html", "image/png", "text/css", "font/woff2", "video/mp4", "text/javascript"},
+        ),
+        (
+            ContentChoice.ALL,
+            set(LinkKind),
+            {
+                "text/html",
+                "image/png",
+                "text/css",
+                "font/woff2",
+                "video/mp4",
+                "text/javascript",
+                "application/zip",
+            },
+        ),
     ],
 )
 def test_the_content_filter_takes_links_by_kind_and_answers_by_type(
     content: ContentChoice, takes: set[LinkKind], accepts: set[str]
 ) -> None:
     assert {kind for kind in LinkKind if content.takes(kind)} == takes
-    types = {"text/html", "image/png", "text/css", "font/woff2", "video/mp4"}
+    types = {
+        "text/html",
+        "image/png",
+        "text/css",
+        "font/woff2",
+        "video/mp4",
+        "text/javascript",
+        "application/zip",
+    }
     assert {mime for mime in types if content.accepts(mime)} == accepts
+
+
+def test_of_bytes_without_a_type_the_parts_of_pages_are_taken_by_their_names() -> None:
+    untyped = "application/octet-stream"
+    assert ContentChoice.PAGES.accepts_at("http://a.example/model.GLB?v=1", untyped)
+    assert not ContentChoice.PAGES.accepts_at("http://a.example/setup.exe", untyped)
+    assert not ContentChoice.PAGES.accepts_at("http://a.example/?of=x.woff2", untyped)
+    assert ContentChoice.ALL.accepts_at("http://a.example/setup.exe", untyped)
+    assert not ContentChoice.HTML.accepts_at("http://a.example/model.glb", untyped)
 
 
 def test_a_network_may_archive_a_part_of_the_web_alone() -> None:

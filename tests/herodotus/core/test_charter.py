@@ -18,12 +18,12 @@ from herodotus.peers.membership import place_rules_of
 
 
 def test_the_public_network_keeps_its_canonical_bytes_and_id() -> None:
-    assert PUBLIC_CHARTER.canonical() == b'{"name":"herodotus"}'
+    assert PUBLIC_CHARTER.canonical() == b'{"content":"pages","name":"herodotus"}'
     assert (
         PUBLIC_CHARTER.network_id().hex()
-        == "e9fadf1a74545fa9b1827943dd7fe32b11af2f0f24c6a87dbdc63401204501ce"
+        == "bb81b25462452e26a8b7b727e99883f5c6f220fb2720ddf69f5c2cc041407f64"
     )
-    assert shown_network_id(PUBLIC_CHARTER.network_id()) == "e9fadf1a74545fa9"
+    assert shown_network_id(PUBLIC_CHARTER.network_id()) == "bb81b25462452e26"
 
 
 def test_the_test_network_keeps_its_canonical_bytes_and_id() -> None:
@@ -66,7 +66,9 @@ def test_contacts_are_a_networks_own_and_a_charter_without_them_keeps_its_id() -
 
 def test_parameters_that_a_network_drops_make_it_another_network() -> None:
     dropping = dataclasses.replace(PUBLIC_CHARTER, dropped_parameters=("ref", "from"))
-    assert dropping.canonical() == b'{"dropped_parameters":["ref","from"],"name":"herodotus"}'
+    assert (
+        dropping.canonical() == b'{"content":"pages","dropped_parameters":["ref","from"],"name":"herodotus"}'
+    )
     assert url_rules(dropping).canonical("http://a.example/?ref=x&id=1") == "http://a.example/?id=1"
 
 
@@ -114,7 +116,7 @@ CHARTERS = st.builds(
     scope=st.lists(TEXT, max_size=5).map(tuple),
     # From a short alphabet: a pattern over all of Unicode takes Hypothesis a second to begin with.
     dropped_parameters=st.lists(st.text("abXY_-.~%[]é漢", min_size=1, max_size=64), max_size=5).map(tuple),
-    content=st.sampled_from(["html", "html+images", "all"]),
+    content=st.sampled_from(["html", "html+images", "pages", "all"]),
     contacts=st.lists(
         st.sampled_from(["ring.example.org", "192.0.2.7:4484", "[2001:db8::7]:1"]).map(PeerDoor.parse),
         max_size=3,

@@ -85,7 +85,7 @@ def test_init_joins_the_network_of_a_file_and_no_other(tmp_path: Path) -> None:
     assert "networks never mix" in other.err
     run = called("run", "--home", home, "--network", "public")
     assert run.code == 2
-    assert "public describes network 'herodotus' (e9fadf1a74545fa9)" in run.err
+    assert "public describes network 'herodotus' (bb81b25462452e26)" in run.err
     assert tree(home) == before
 
 
