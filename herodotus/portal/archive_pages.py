@@ -261,7 +261,7 @@ class ArchivePages:
     @asynccontextmanager
     async def _versions(
         self, url: str, moment: Moment | None = None
-    ) -> AsyncIterator[tuple[str, list[Version]]]:
+    ) -> AsyncIterator[tuple[str, Sequence[Version]]]:
         """Of the first spelling that has captures, else of the nearest other."""
         urls = as_asked(url)
         from_s, to_s = (0, TIME_MAX_S) if moment is None else (moment.from_s, moment.to_s)

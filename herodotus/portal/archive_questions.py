@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from heapq import merge
 from itertools import islice
 from typing import TypeVar
 
@@ -34,8 +35,9 @@ from herodotus.portal.cdx import (
     thinned,
     thinned_places,
 )
+from herodotus.portal.long_histories import LongHistory
 from herodotus.portal.targets import BadQuestionError, Moment, choose
-from herodotus.store import Around, Catalogue, StoredCapture, Version
+from herodotus.store import HISTORY_MAX, Around, Catalogue, StoredCapture, Version
 
 READING = Lane("portal readers", 4)
 WAITING_MAX = 256
@@ -56,7 +58,7 @@ _COMMITS_BITS = 48
 _COUNTED = "dupecount"
 _KEPT_VERSIONS_MAX = 2_000  # longer histories are read again, so the cache takes about 100 MB at most
 SHORT_VERSIONS_MAX = 5_000
-"""With an answer that is made of them some 15 MB, so 60 MB in four threads. A hundred thousand take 200 MB."""
+"""With an answer that is made of them some 15 MB, so 60 MB in four threads. A hundred thousand take 60 MB, packed."""
 LONG_WAITING_MAX = 64
 LONG_WAIT_S = 30.0
 """For a turn at a long history: some thirty answers of 100,000 versions. Then most clients have given up."""
@@ -129,12 +131,12 @@ class _LongTurns:
     def __init__(self) -> None:
         self._turn = anyio.Lock()
         self._asked = 0
-        self._kept: tuple[object, list[Version]] | None = None
+        self._kept: tuple[object, Sequence[Version]] | None = None
 
     @asynccontextmanager
     async def history(
-        self, key: object, read: Callable[[], Awaitable[list[Version]]]
-    ) -> AsyncIterator[list[Version]]:
+        self, key: object, read: Callable[[], Awaitable[Sequence[Version]]]
+    ) -> AsyncIterator[Sequence[Version]]:
         if self._asked > LONG_WAITING_MAX:
             raise TooBusyError
         self._asked += 1
@@ -229,7 +231,7 @@ class Shelf:
     @asynccontextmanager
     async def history(
         self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S
-    ) -> AsyncIterator[list[Version]]:
+    ) -> AsyncIterator[Sequence[Version]]:
         """To make an answer of. While a long one is open, others who want a long one wait."""
         catalogue, key = self._catalogue(), (urls, from_s, to_s)
         stamp = self._stamp_of(catalogue)
@@ -244,8 +246,8 @@ class Shelf:
             yield found
             return
 
-        async def read() -> list[Version]:
-            return await self.in_thread(lambda: _history(catalogue, urls, from_s, to_s))
+        async def read() -> Sequence[Version]:
+            return await self.in_thread(lambda: _long_history(catalogue, urls, from_s, to_s))
 
         async with self._long.history((key, stamp), read) as long:
             yield long
@@ -363,11 +365,31 @@ def _history(catalogue: Catalogue, urls: tuple[str, ...], from_s: int, to_s: int
     return sorted(found, key=lambda version: (version.first_seen_s, version.url))
 
 
-def exact_rows(versions: list[Version], question: CdxQuestion, now: Callable[[], float]) -> CdxRows:
+def _long_history(catalogue: Catalogue, urls: tuple[str, ...], from_s: int, to_s: int) -> LongHistory:
+    """As `_history`, of which all that is held at once is packed."""
+
+    def versions(url: str) -> Iterator[Version]:
+        for entry in catalogue.entries(url, from_s, to_s, HISTORY_MAX):
+            version = entry.version()
+            if version is not None:
+                yield version
+
+    return LongHistory(merge(*map(versions, urls), key=lambda version: (version.first_seen_s, version.url)))
+
+
+def exact_rows(versions: Sequence[Version], question: CdxQuestion, now: Callable[[], float]) -> CdxRows:
     """All spellings of one address; they are few enough to be sorted as a whole. Only rows that are shown are kept: a
-    row takes more than its version."""
-    pairs = ((version, row_of(version)) for version in versions)
-    found = [(version, row.get(_COUNTED)) for version, row in thinned_places(pairs, question, now)]
+    row takes more than its version, and that more than its place."""
+    pairs = ((place, row_of(version)) for place, version in enumerate(versions))
+    found = [(place, row.get(_COUNTED)) for place, row in thinned_places(pairs, question, now)]
+
+    def second(one: tuple[int, str | None]) -> int:
+        return versions[one[0]].first_seen_s
+
+    def shown(part: Sequence[tuple[int, str | None]]) -> list[Row]:
+        rows = ((row_of(versions[place]), count) for place, count in part)
+        return [row if count is None else {**row, _COUNTED: count} for row, count in rows]
+
     if question.shows_pages:
         return CdxRows(pages=1)
     if question.page:
@@ -375,31 +397,21 @@ def exact_rows(versions: list[Version], question: CdxQuestion, now: Callable[[],
     if question.closest is not None:
         moment = question.closest
         target = moment.target_s if moment.is_exact else moment.from_s
-        found.sort(key=lambda one: abs(_second(one) - target))
+        found.sort(key=lambda one: abs(second(one) - target))
     elif question.is_reversed:
         found.reverse()
     if question.limit < 0:
-        return CdxRows(rows=_shown_rows(found[question.limit :]))
+        return CdxRows(rows=shown(found[question.limit :]))
     start = question.offset
     if question.resume_at is not None:
         at_s = question.resume_at[1]
-        start += sum(1 for one in found if _second(one) < at_s)
+        start += sum(1 for one in found if second(one) < at_s)
     in_order = question.closest is None and not question.is_reversed
     end = start + question.limit
     if in_order and question.shows_resume_key:
-        end = start + end_of_part(found[start:], question.limit, _second)
-    resume = (address_key(question.urls[0]), _second(found[end])) if end < len(found) and in_order else None
-    return CdxRows(rows=_shown_rows(found[start:end]), resume_at=resume, pages=1)
-
-
-def _second(found: tuple[Version, str | None]) -> int:
-    return found[0].first_seen_s
-
-
-def _shown_rows(found: Sequence[tuple[Version, str | None]]) -> list[Row]:
-    return [
-        row_of(version) if count is None else {**row_of(version), _COUNTED: count} for version, count in found
-    ]
+        end = start + end_of_part(found[start:], question.limit, second)
+    resume = (address_key(question.urls[0]), second(found[end])) if end < len(found) and in_order else None
+    return CdxRows(rows=shown(found[start:end]), resume_at=resume, pages=1)
 
 
 def _seconds(row: Row) -> int:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from herodotus.core.disputes import disputed
@@ -25,26 +26,49 @@ _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "Augu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryContent:
-    """All captures of a URL that have the same bytes."""
+    """All captures of a URL that have the same bytes, of which as many are given as were asked for."""
 
     digest: bytes
-    versions: tuple[Version, ...]
-
-    @property
-    def first_s(self) -> int:
-        return self.versions[0].first_seen_s
-
-    @property
-    def last_s(self) -> int:
-        return max(version.last_seen_s for version in self.versions)
+    first_s: int
+    last_s: int
+    count: int
+    versions: Sequence[Version]
 
 
-def contents_of(versions: Sequence[Version]) -> list[HistoryContent]:
-    """In the order in which they were first seen; versions are oldest first."""
-    groups: dict[bytes, list[Version]] = {}
+def contents_of(
+    versions: Sequence[Version], skipped: int, limit: int, *, each_max: int, most: int
+) -> tuple[list[HistoryContent], int]:
+    """Those at some places, in the order in which they were first seen, and how many there are in all; versions are
+    oldest first. The last is the one with which `most` versions are given. Twice gone through, so that no version is
+    held that is not given."""
+    counts = Counter(version.id.digest for version in versions)
+    wanted: dict[bytes, int] = {}
+    """How many are given of a content."""
+    left = most
+    for digest in islice(counts, skipped, skipped + limit):
+        if not left:
+            break
+        wanted[digest] = min(counts[digest], left, each_max)
+        left -= wanted[digest]
+    given: dict[bytes, list[Version]] = {digest: [] for digest in wanted}
+    last_s = dict.fromkeys(wanted, 0)
     for version in versions:
-        groups.setdefault(version.id.digest, []).append(version)
-    return [HistoryContent(digest=digest, versions=tuple(group)) for digest, group in groups.items()]
+        digest = version.id.digest
+        if digest in given:
+            last_s[digest] = max(last_s[digest], version.last_seen_s)
+            if len(given[digest]) < wanted[digest]:
+                given[digest].append(version)
+    contents = [
+        HistoryContent(
+            digest=digest,
+            first_s=found[0].first_seen_s,
+            last_s=last_s[digest],
+            count=counts[digest],
+            versions=found,
+        )
+        for digest, found in given.items()
+    ]
+    return contents, len(counts)
 
 
 def history_json(versions: Sequence[Version]) -> bytes:

@@ -28,7 +28,7 @@ from herodotus.store.intake import StoreOutcome
 from herodotus.store.large_parcels import Packed
 from herodotus.store.members import MEMBER_BYTES_MAX, is_within
 from herodotus.store.performer import export_to, history_facts, perform
-from herodotus.store.reader import Version
+from herodotus.store.reader import HISTORY_MAX, Version
 from herodotus.store.settings import ArchiveSettings, archive_settings
 from herodotus.store.slices import LocalStorage, add_slice, archive_at
 from herodotus.store.spools import Lying, OnDisk, Spool
@@ -40,6 +40,7 @@ from herodotus.store.threads import ThreadWorkers
 from herodotus.store.upkeep import tidy_before_leaving
 
 __all__ = [
+    "HISTORY_MAX",
     "MEMBER_BYTES_MAX",
     "Acknowledge",
     "ArchiveSettings",

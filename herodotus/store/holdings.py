@@ -467,7 +467,7 @@ def _is_disputed(archive: Archive, deposit: Deposit) -> bool:
         return False
     of_day = (Reader(archive).try_read(key, value) for key, value in entries)
     # Without the bodies: one URL may have many large contents on a day.
-    return deposit.id in disputed(_Vouched(one.id, one.voucher) for one in of_day if one is not None)
+    return deposit.id in disputed([_Vouched(one.id, one.voucher) for one in of_day if one is not None])
 
 
 class _Vouched(NamedTuple):

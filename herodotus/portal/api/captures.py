@@ -1,7 +1,7 @@
 """What is asked about addresses and their captures: versions, records, a sample."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, TypeVar
@@ -236,27 +236,23 @@ def record_facts(record: WarcRecord) -> WarcRecordFacts:
     )
 
 
-def _grouped(url: str, versions: list[Version], skipped: int, limit: int) -> Captures:
-    contents, of_doubt = contents_of(versions), disputed(versions)
-    shown: list[CaptureContent] = []
-    end, left = skipped + limit, CAPTURES_SHOWN_MAX
-    for one in contents[skipped:end]:
-        told = one.versions[: min(left, VERSIONS_SHOWN_MAX)]
-        captures = tuple(_facts(version, version.id in of_doubt) for version in told)
-        left -= len(captures)
-        shown.append(
-            CaptureContent(
-                digest=f"sha256:{one.digest.hex()}",
-                first_seen=format_date(one.first_s),
-                last_seen=format_date(one.last_s),
-                count=len(one.versions),
-                captures=captures,
-            )
+def _grouped(url: str, versions: Sequence[Version], skipped: int, limit: int) -> Captures:
+    of_doubt = disputed(versions)
+    contents, known = contents_of(
+        versions, skipped, limit, each_max=VERSIONS_SHOWN_MAX, most=CAPTURES_SHOWN_MAX
+    )
+    shown = tuple(
+        CaptureContent(
+            digest=f"sha256:{one.digest.hex()}",
+            first_seen=format_date(one.first_s),
+            last_seen=format_date(one.last_s),
+            count=one.count,
+            captures=tuple(_facts(version, version.id in of_doubt) for version in one.versions),
         )
-        if not left:
-            end = skipped + len(shown)
-            break
-    return Captures(url=url, contents=tuple(shown), next=str(end) if end < len(contents) else None)
+        for one in contents
+    )
+    end = skipped + len(shown)
+    return Captures(url=url, contents=shown, next=str(end) if end < known else None)
 
 
 def _facts(version: Version, is_disputed: bool) -> CaptureFacts:

@@ -3,7 +3,7 @@
 import gzip
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -14,7 +14,8 @@ import pytest
 from herodotus.portal import archive_questions
 from herodotus.portal.answer import Answer, document, html
 from herodotus.portal.answer import _gzipped as gzipped
-from herodotus.portal.archive_questions import LARGE, Exact, TooBusyError, _history
+from herodotus.portal.archive_questions import LARGE, Exact, TooBusyError, _history, _long_history
+from herodotus.portal.long_histories import LongHistory
 from herodotus.portal.replay import Replay, replay_answer
 from herodotus.portal.request import Request
 from herodotus.portal.targets import NEWEST
@@ -39,14 +40,18 @@ class Histories:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, short_max: int) -> None:
         monkeypatch.setattr(archive_questions, "_KEPT_VERSIONS_MAX", 2)
         monkeypatch.setattr(archive_questions, "SHORT_VERSIONS_MAX", short_max)
-        monkeypatch.setattr(archive_questions, "_history", self._reading)
+        monkeypatch.setattr(archive_questions, "_history", self._reading(_history))
+        monkeypatch.setattr(archive_questions, "_long_history", self._reading(_long_history))
         self.shelf = Library(*(response(HOME, f"202601{day:02}", b"%d" % day) for day in range(1, 9))).shelf
         self.reads = 0
         self.open = self.most = self.refused = 0
 
-    def _reading(self, *asked: Any) -> list[Version]:
-        self.reads += 1
-        return _history(*asked)
+    def _reading(self, read: Callable[..., Sequence[Version]]) -> Callable[..., Sequence[Version]]:
+        def counted(*asked: Any) -> Sequence[Version]:
+            self.reads += 1
+            return read(*asked)
+
+        return counted
 
     async def ask(self, from_s: int) -> None:
         try:
@@ -74,6 +79,21 @@ def test_long_histories_are_answered_one_at_a_time(monkeypatch: pytest.MonkeyPat
     histories = Histories(monkeypatch, short_max=7)
     anyio.run(histories.ask_at_once, *[0, 1] * 10)
     assert histories.most == 1
+
+
+def test_a_long_history_is_held_in_rows_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    histories = Histories(monkeypatch, short_max=8)
+
+    async def ask() -> Sequence[Version]:
+        async with histories.shelf.history((HOME, "https://other.example/")) as versions:
+            return versions
+
+    short = anyio.run(ask)
+    monkeypatch.setattr(archive_questions, "SHORT_VERSIONS_MAX", 7)
+    long = anyio.run(ask)
+    assert isinstance(long, LongHistory)
+    assert not isinstance(short, LongHistory)
+    assert list(long) == short
 
 
 def test_a_long_history_is_read_once_for_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
