@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 import anyio
-from aiohttp import web
+from aiohttp import ClientConnectionResetError, web
 from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
 
@@ -47,6 +47,8 @@ class _Strangers(logging.LoggerAdapter[logging.Logger]):
         if isinstance(exc_info, HttpProcessingError):
             self.malformed += 1
             super().log(logging.DEBUG, "malformed request reason=%s", type(exc_info).__name__)
+        elif isinstance(exc_info, ClientConnectionResetError):  # while the last of an answer was written
+            super().log(logging.DEBUG, "a reader left before the answer was whole")
         else:
             super().log(level, msg, *args, exc_info=exc_info, **options)
 

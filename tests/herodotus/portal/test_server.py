@@ -228,6 +228,34 @@ async def test_of_this_machine_the_one_that_asks_nothing_for_longest_gives_way(b
             await received(stream)  # it ends
 
 
+class Losing(Handlers):
+    """Its readers are gone when their answers are made."""
+
+    served: Portal
+
+    async def answer(self, request: Request) -> Answer:
+        for visitor in self.served._visitors.values():
+            assert visitor._transport is not None
+            visitor._transport.close()
+        return Answer(content_type="text/plain", body=b"late")
+
+
+async def test_a_reader_who_leaves_while_it_is_answered_is_no_mistake_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    handlers = Losing(status)
+    handlers.served = made = Portal(HttpSettings(listen=LOOPBACK), handlers, no_cache())
+    with anyio.fail_after(60):
+        async with made.serving(stop_s=0.5), await connect(made) as stream:
+            with caplog.at_level(logging.DEBUG):
+                await stream.send(request())
+                assert await received(stream) == b""
+                while made.connections:
+                    await anyio.lowlevel.checkpoint()
+    assert [one.getMessage() for one in caplog.records if "reader left" in one.getMessage()] != []
+    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
+
+
 class Working(Handlers):
     """Its answers take until the end of the test, except for those of whether it is well."""
 
