@@ -43,7 +43,7 @@ def signed(one: PeerRecord) -> SignedRecord:
 
 def ring(*, crowd: int, others: int) -> Reader:
     """We are one of the others, each of which is in a place of its own."""
-    own = record(0, (20, 1, 1, 1))
+    own = replace(record(0, (20, 1, 1, 1)), since=1)  # of age, or it would have no share
     machine = RingMachine(record=own, rules=RULES, notary=SimulatedNotary(own.peer), random=Random(1))
     machine.create(START_S)
     known = [record(1 + number, (20 + number, 1, 1, 1)) for number in range(1, others)]
