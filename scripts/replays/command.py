@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 
+from scripts.replays.attacks import GOING, LIVE, QUIET, SITE, attack_site
 from scripts.replays.browsers import Window, opened
 from scripts.replays.live import Live, live_web
 from scripts.replays.pages import ENTRY, IMPOSSIBLE, Thing, acid_site
@@ -25,6 +26,9 @@ from tests.herodotus.portal.shelves import BOXED, NAMED, peer_with
 DATE = "20260101000000"
 WAYS = {"names": NAMED, "box": BOXED}
 DONE_S = 60.0
+QUIET_S = 8.0
+"""The last attack begins after 1.5 s; a peer connection asks its server within a second."""
+GOING_S = 1.0
 _OWN = re.compile(
     r"CONNECT [\w.-]+\.(?:googleapis\.com|google\.com|mozilla\.com|mozilla\.net|mozilla\.org):443"
 )
@@ -82,6 +86,45 @@ def acid_in(name: str, ways: Sequence[str] = tuple(WAYS), *, is_live_too: bool =
             return anyio.run(compared, name, live, pages, folder)
 
 
+def attacked_in(name: str, ways: Sequence[str] = tuple(WAYS)) -> dict[str, list[str]]:
+    """What the attacks gained or let out in one browser, by way; nothing is as it should be."""
+    with tempfile.TemporaryDirectory() as given, live_web({}) as live:
+        folder, site = Path(given), attack_site(live.tcp_port, live.udp_port)
+        with peer_with(folder / "peer", *deposits(site), at="0.0.0.0") as peer:  # noqa: S104  # both loopback addresses
+            live.site = site
+            port = peer.http.rpartition(":")[2]
+            portals = {way: f"http://{WAYS[way]}:{port}/web/{DATE}/{SITE}/" for way in ways}
+            return anyio.run(_attacked, name, live, portals, folder)
+
+
+async def _attacked(name: str, live: Live, portals: dict[str, str], folder: Path) -> dict[str, list[str]]:
+    gains: dict[str, list[str]] = {}
+    async with opened(name, folder, live.proxy) as window:
+        await window.visit(f"{SITE}/")  # live, to see that what leaves is noticed
+        await anyio.sleep(QUIET_S)
+        heard = " ".join(live.asked)
+        deaf = [one for one in (LIVE, "a TCP connection", "a datagram") if one not in heard]
+        gains["live"] = [f"{one} was not noticed" for one in deaf]
+        for way, address in portals.items():
+            found = gains[way] = []
+            for number in range(len(GOING) + 1):
+                live.forget()
+                attack = f"{address}{number or ''}"
+                await window.visit(attack)
+                await anyio.sleep(GOING_S if number else QUIET_S)
+                found += [f"{attack}: {one}" for one in await _noticed(window, address)]
+                found += [f"{attack}: {one} arrived" for one in live.asked if not _OWN.search(one)]
+    return gains
+
+
+async def _noticed(window: Window, address: str) -> list[str]:
+    said = [f"gained {one}" for gains in await window.everywhere("window.gains || []") for one in gains]
+    outer = (await window.everywhere("[location.href, !!document.querySelector('header nav')]"))[0]
+    if not outer[1] or not outer[0].startswith(address):
+        said.append(f"the window shows {outer}")
+    return said
+
+
 def shown(name: str, results: dict[str, Result]) -> bool:
     """Prints a line for what does not work live and archived alike; whether all is as it was promised."""
     checks = sorted(set().union(*(one.passed | set(one.failed) for one in results.values())))
@@ -99,10 +142,19 @@ def shown(name: str, results: dict[str, Result]) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", default="acid", choices=("acid",))
+    parser.add_argument("what", nargs="?", default="acid", choices=("acid", "attacks"))
     parser.add_argument("--browser", action="append", choices=("chromium", "firefox"))
     parser.add_argument("--way", action="append", choices=tuple(WAYS))
     given = parser.parse_args()
+    if given.what == "attacks":
+        all_gains = [
+            f"{name} {way}: {gain}"
+            for name in given.browser or ("chromium", "firefox")
+            for way, gains in attacked_in(name, given.way or tuple(WAYS)).items()
+            for gain in gains
+        ]
+        print("\n".join([*all_gains, f"{len(QUIET) + len(GOING)} attacks, {len(all_gains)} gains"]))
+        return 1 if all_gains else 0
     good = [
         shown(name, acid_in(name, given.way or tuple(WAYS)))
         for name in given.browser or ("chromium", "firefox")

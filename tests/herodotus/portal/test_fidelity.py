@@ -2,7 +2,8 @@
 
 import pytest
 
-from scripts.replays.command import acid_in
+from scripts.replays.attacks import GOING, QUIET
+from scripts.replays.command import acid_in, attacked_in
 from scripts.replays.pages import IMPOSSIBLE
 
 
@@ -13,3 +14,12 @@ def test_by_names_a_page_finds_all_that_it_would_find_live() -> None:
     assert set(results["names"].failed) == IMPOSSIBLE
     assert len(results["names"].passed) > 100
     assert results["names"].leaks == []
+
+
+@pytest.mark.e2e
+@pytest.mark.needs("chromium")
+def test_no_attack_gains_anything_by_names() -> None:
+    """Nothing arrives at the live web, at a port or by datagram; nothing of the portal or of another site is read. The
+    same pages, live, are noticed by all three ears."""
+    assert len(QUIET) + len(GOING) > 80
+    assert attacked_in("chromium", ("names",)) == {"live": [], "names": []}
