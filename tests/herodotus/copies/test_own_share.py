@@ -8,7 +8,7 @@ from dht.core.holders import Table
 from dht.core.placement import Rule
 from dht.core.places import PlaceRules, standing_at
 from dht.core.records import Address, Contact
-from herodotus.copies.shared_state import PROMISED_MAX, PROMISES_MAX, View
+from herodotus.copies.shared_state import PROMISED_MAX, PROMISES_MAX, Promise, View
 from herodotus.core.reconciliation import Range, arcs_of
 
 A, B = b"a" * 32, b"b" * 32
@@ -59,9 +59,10 @@ def test_of_many_promises_to_one_peer_those_that_end_together_become_one() -> No
 def test_a_promise_that_is_over_is_not_put_together_with_new_ones() -> None:
     mine = view()
     for number in range(PROMISES_MAX):
-        mine.promise(A, part(2 * number), now=0, lasts_s=100)
-    mine.promise(A, part(100), now=100, lasts_s=100)
-    assert not mine.is_promised(part(0), 101)
+        mine.promise(A, part(2 * number), now=0, lasts_s=10 * (number + 1))
+    last = 10 * PROMISES_MAX
+    mine.promise(A, part(100), now=last, lasts_s=5)
+    assert mine.promises[A] == [Promise(part(100), last + 5)]
 
 
 def test_promises_to_more_peers_than_there_can_be_are_not_given() -> None:
