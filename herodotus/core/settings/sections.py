@@ -244,7 +244,9 @@ class LinksSettings:
         40, "average number of waiting links for each peer of the ring that starts a walk; the thesis had ten"
     )
     wait_s: float = seconds(0.1, 86_400).setting(
-        600.0, "the longest time that a link waits for others before a walk starts"
+        600.0,
+        "the longest time that a link waits for others before a walk starts; in a ring of few peers it waits less: a "
+        "second among five, four among ten",
     )
 
 

@@ -50,6 +50,11 @@ ASK_AGAIN_S: Final = 60.0
 LOOK_EVERY_S: Final = 5.0
 """At the outbox and the day: clocks are set without telling us."""
 COMPARE_LOOK_S: Final = 60.0
+QUICK_LEAST_S: Final = 1.0
+QUICK_PEERS: Final = 25.0
+"""A new link waits the square of the ring's peers, divided by this, in seconds; a second at least, `links.wait_s` at
+most. In a ring of five each hop takes a second or two. A walk may call everybody, so a peer of *n* makes at most 25/n
+calls a second: five in that ring, half a one among fifty. From 123 peers on it waits as long as ever."""
 BACKOFF_FIRST_S: Final = 5.0
 BACKOFF_MAX_S: Final = 300.0
 """Between walks for what others were left: whatever is new does not wait for them."""
@@ -296,12 +301,13 @@ class Exchange:
         somebody else must be there.
         """
         settings = self._parts.settings
-        look_s = min(LOOK_EVERY_S, settings.wait_s / 4)
         while True:
             await self._mind_the_crawl(opened)
             ring, now = opened.view.live, anyio.current_time()
+            wait_s = min(settings.wait_s, max(QUICK_LEAST_S, len(ring.peers) ** 2 / QUICK_PEERS))
+            look_s = min(LOOK_EVERY_S, wait_s / 4)
             is_enough = len(opened.outbox) - self._left >= settings.per_peer * len(ring.peers)
-            has_waited = self._filled.is_set() and now - self._waits_since >= settings.wait_s
+            has_waited = self._filled.is_set() and now - self._waits_since >= wait_s
             if len(ring.peers) > 1 and (is_enough or has_waited or now >= again_at):
                 return
             if self._filled.is_set() or now >= again_at:

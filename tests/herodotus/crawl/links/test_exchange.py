@@ -456,6 +456,35 @@ async def test_a_receiver_that_acknowledged_and_forgot_is_told_when_a_stretch_ch
         assert world.missing(urls(found)) == []
 
 
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few peers wait as those of a large ring do."""
+    monkeypatch.setattr(exchange_module, "QUICK_PEERS", 1e-6)
+
+
+async def test_in_a_small_ring_a_link_is_where_it_belongs_within_two_seconds(tmp_path: Path) -> None:
+    settings = LinksSettings(per_peer=40, wait_s=600.0)
+    async with world_of(tmp_path, 1, 5, settings=settings) as world:
+        for hop in range(4):
+            world.peers[hop].found(links(3, f"hop{hop}"))
+            await anyio.sleep(2)
+            assert world.missing(urls(links(3, f"hop{hop}"))) == []
+
+
+@pytest.mark.parametrize(("peers", "quick_s"), [(10, 4), (20, 16)])
+async def test_the_more_peers_there_are_the_longer_a_link_waits(
+    tmp_path: Path, peers: int, quick_s: float
+) -> None:
+    settings = LinksSettings(per_peer=40, wait_s=600.0)
+    async with world_of(tmp_path, 1, peers, settings=settings) as world:
+        world.peers[0].found(links(3))
+        await anyio.sleep(0.9 * quick_s)
+        assert world.net.calls["links.take"] == 0
+        await anyio.sleep(0.6 * quick_s)
+        assert world.missing(urls(links(3))) == []
+
+
+@pytest.mark.usefixtures("large")
 async def test_a_walk_waits_for_enough_links_or_long_enough(tmp_path: Path) -> None:
     settings = LinksSettings(per_peer=10, wait_s=500.0)
     async with world_of(tmp_path, 1, 10, settings=settings) as world:
@@ -470,6 +499,7 @@ async def test_a_walk_waits_for_enough_links_or_long_enough(tmp_path: Path) -> N
         assert world.missing(urls(links(10, "other"))) == []
 
 
+@pytest.mark.usefixtures("large")
 async def test_the_crawl_is_held_back_while_too_much_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -485,6 +515,7 @@ async def test_the_crawl_is_held_back_while_too_much_waits(
         assert not finder.frontier.is_held_back
 
 
+@pytest.mark.usefixtures("large")
 async def test_who_is_left_alone_with_too_much_to_deliver_crawls_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
