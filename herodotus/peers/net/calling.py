@@ -291,7 +291,7 @@ class TlsCalls:
         try:
             line = await dialling
         except OSError as error:
-            raise PeerUnreachableError(error.strerror or "no connection") from error
+            raise PeerUnreachableError(error.strerror or str(error) or "no connection") from error
         connection = FrameConnection(line, slot or self._parts.room.take())
         try:
             await self._introduce(connection, peer)
