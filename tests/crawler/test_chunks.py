@@ -45,7 +45,7 @@ HOSTILE = {
     "sums": '"a"+' * 200_000,
     "choices": "1?" * 200_000,
     "a chain": "1===e?1:" * 200_000,
-    "keys times parts": _table(9_000) + '+"a"' * 4_000,
+    "keys times parts": _table(9_000) + '+""' * 4_000,
     "long names": _table(9_000) + f'+"{"a" * 199}"' * 90,
     "long constants": f'{{1:"{"a" * 300}"}}[e]',
     "a number": "9" * 100_000,
