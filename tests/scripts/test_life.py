@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from scripts.life import OURS
 
 _TOLD = """
@@ -25,6 +27,7 @@ STEPS = {
 }
 
 
+@pytest.mark.timeout(400)  # 47 s of processor time, several times that beside other tests
 def test_each_step_of_a_life_belongs_to_it_and_what_an_idle_ring_does_does_not() -> None:
     # In a process of its own: what other tests left in caches would not be entered, or be entered again.
     told = subprocess.run([sys.executable, "-c", _TOLD], capture_output=True, check=True, text=True)
