@@ -279,7 +279,7 @@ class ArchivePages:
     async def _history(self, asked: Asked, target: WebTarget) -> Answer:
         async with self._versions(target.url, target.moment) as (url, versions):
             if not versions:
-                return await self._not_archived(asked, url, text=target.url)
+                return await self._not_archived(asked, spellings(target.url)[0], text=target.url)
             match = _told_match(target.url, url)
             if wants_json(asked.request):
                 body = await self._quickly(len(versions), partial(history_json, versions))

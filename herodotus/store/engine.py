@@ -69,7 +69,7 @@ from herodotus.store.spools import Lying, Spool
 
 logger = logging.getLogger(__name__)
 
-FORMAT = b"4"
+FORMAT = b"3"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 MISSING_KEY, DAMAGED_KEY = META + b"missing", META + b"damaged"

@@ -14,6 +14,7 @@ from herodotus.store.files import Files
 from herodotus.store.holdings import digests_of
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake
+from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
@@ -116,6 +117,8 @@ def test_opening_deletes_the_sketches_of_earlier_releases_once(monkeypatch: pyte
     archive.close()
     again = _open(disk, index)
     assert index.content() == before
+    # What other spellings are found by is none of them: it stays.
+    assert Reader(again).spellings(("https://www.example.org/3",)) == ["http://example.org/3"]
     assert again.captures == 30
     _check(again)
     again.close()
