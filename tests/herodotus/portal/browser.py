@@ -93,11 +93,15 @@ class Browser:
             raise RuntimeError(str(result["exceptionDetails"])[:500])
         return result["result"].get("value")
 
-    async def until(self, script: str, *, anywhere: bool = True) -> str:
-        """Wait until an expression is true in the window or one of its frames; the session it is true in."""
+    async def until(self, script: str, *, anywhere: bool = True, framed: bool = False) -> str:
+        """Wait until an expression is true in the window or one of its frames; the session it is true in.
+
+        `framed` for what both may say: the window takes over the title of the page in its frame.
+        """
         with anyio.fail_after(WAIT_S):
             while True:
-                for session in [self.session, *(list(self.frames.values()) if anywhere else [])]:
+                frames = [one for one in self.frames.values() if one != self.session]
+                for session in frames if framed else [self.session, *(frames if anywhere else [])]:
                     try:
                         if await self.run(script, session):
                             return session
@@ -133,14 +137,14 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             await self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
-    async def follow(self, selector: str, session: str, arrived: str) -> str:
+    async def follow(self, selector: str, session: str, arrived: str, *, framed: bool = False) -> str:
         """Press until it led somewhere: a frame that is not drawn yet takes no notice of a mouse."""
         with anyio.fail_after(WAIT_S):
             while True:
                 with suppress(RuntimeError):  # the page goes just now
                     await self.press(selector, session)
                 with anyio.move_on_after(2):
-                    return await self.until(arrived)
+                    return await self.until(arrived, framed=framed)
 
     async def picture(
         self, path: Path, *, width: int = 1200, height: int = 900, is_dark: bool = False

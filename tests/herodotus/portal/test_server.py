@@ -247,7 +247,7 @@ async def test_a_reader_who_leaves_while_it_is_answered_is_no_mistake_of_ours(
     handlers.served = made = Portal(HttpSettings(listen=LOOPBACK), handlers, no_cache())
     with anyio.fail_after(60):
         async with made.serving(stop_s=0.5), await connect(made) as stream:
-            with caplog.at_level(logging.DEBUG):
+            with caplog.at_level(logging.DEBUG, logger="herodotus.portal"):
                 await stream.send(request())
                 assert await received(stream) == b""
                 while made.connections:

@@ -146,13 +146,13 @@ def replaying(pages: dict[str, tuple[str, bytes]], *, is_framed: bool = False) -
                 thread.join()
 
 
-def drawn(world: World, address: str, folder: Path) -> str:
+def drawn(world: World, address: str, folder: Path, *arguments: str) -> str:
     """The page's markup after its scripts had five seconds of their time; every name leads to the live web."""
     command = [
         "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
         "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--virtual-time-budget=5000",
         f"--host-resolver-rules=MAP *.example 127.0.0.1:{world.live_port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-        f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", "--dump-dom", address,
+        f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", *arguments, "--dump-dom", address,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=BROWSER_S, check=True, cwd=folder)
     return done.stdout

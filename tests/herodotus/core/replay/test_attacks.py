@@ -123,11 +123,17 @@ def test_a_page_that_has_others_fetched_ahead_is_taken_at_none_of_its_words(tmp_
     assert not any("ahead" in path for _, path in world.asked)
 
 
-def test_without_the_frame_the_same_page_does_lead_away(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "leaves"), [((), False), (("--disable-features=ConnectionAllowlists",), True)]
+)
+def test_without_the_frame_only_the_list_of_connections_holds_a_page(
+    tmp_path: Path, arguments: tuple[str, ...], leaves: bool
+) -> None:
+    """Not every browser knows that list, and there such a page leads away."""
     page = f"<!doctype html><body><script>{AWAY[0]}</script>".encode()
     with replaying({"http://a.example/": ("text/html", page)}) as world:
-        drawn(world, world.memento("http://a.example/"), tmp_path)
-    assert "GET live.example/gone" in world.leaked
+        drawn(world, world.memento("http://a.example/"), tmp_path, *arguments)
+    assert ("GET live.example/gone" in world.leaked) is leaves
 
 
 def test_what_scripts_make_is_led_to_the_date_of_the_page(tmp_path: Path) -> None:
