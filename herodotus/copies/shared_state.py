@@ -118,8 +118,11 @@ class View:
         return tuple(contact.peer for contact in found)
 
     def groups_in(self, arcs: Arcs) -> list[Group]:
-        """The holders of a set of keys, ours or not."""
-        return [Group(holders, some.coarse()) for holders, some in self.table.groups(arcs).items()]
+        """The holders of a set of keys, ours or not; what is less than one position, as where the set ends in the midst
+        of one, belongs to the holders before.
+        """
+        coarse = ((holders, some.coarse()) for holders, some in self.table.groups(arcs).items())
+        return [Group(holders, some) for holders, some in coarse if some]
 
     def may_hold(self, position: bytes) -> bool:
         return position in self.wide_share or (self.keeps_spares and position in self.spare)

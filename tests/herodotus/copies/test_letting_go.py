@@ -557,6 +557,18 @@ def test_what_is_farthest_from_being_ours_goes_first() -> None:
     ]
 
 
+def test_what_ends_in_the_midst_of_a_position_has_no_piece_without_keys() -> None:
+    """A surplus that ends where our share begins: the rest of that position has the next holders, and no keys."""
+    mine = contact_at(0x80)
+    others = [contact_at(number) for number in (0x10, 0x20, 0x30)]
+    view = View(me=mine.peer, table=Table([mine, *others], Rule(2)))
+    end = others[0].position
+    surplus = arcs_of([Range(bytes((0x0E,)) * 12, (int.from_bytes(end[:12], "big") + 1).to_bytes(12, "big"))])
+    assert len(view.table.groups(surplus)) == 2
+    pieces = view.groups_in(surplus)
+    assert [piece.holders for piece in farthest_first(view, pieces)] == [(others[0].peer, others[1].peer)]
+
+
 def contact_at(number: int) -> Contact:
     position = Key(bytes((number,)) * 20)
     return Contact(peer=PeerKey(bytes((number,)) * 32), address=ADDRESS, slot=0, index=0, position=position)
