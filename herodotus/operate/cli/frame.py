@@ -6,6 +6,7 @@ unexpected one is a sentence too, with its traceback under `--debug`.
 
 import logging
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +14,7 @@ from importlib import import_module
 from io import StringIO
 from math import isnan
 from operator import add, or_, sub
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, NoReturn
 
@@ -168,7 +170,17 @@ def _sentence(error: BaseException) -> tuple[str, int]:
         error.__cause__, KeyboardInterrupt
     ):  # while a class was made, in an import: before Python 3.12
         return "interrupted", 130
-    return f"a mistake of ours: {type(error).__name__}: {error}; add --debug for where, and report it", 1
+    where = _place_of(error)
+    return (
+        f"a mistake of ours: {type(error).__name__}: {error}{where}; add --debug for the way there, and report it",
+        1,
+    )
+
+
+def _place_of(error: BaseException) -> str:
+    """A daemon that ended cannot be asked again with --debug."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 class FramedGroup(click.Group):

@@ -21,6 +21,13 @@ def test_json_of_a_strange_peer_cannot_steer_the_terminal(capsys: pytest.Capture
     assert json.loads(out) == said
 
 
+def test_a_mistake_of_ours_says_where_it_was_made() -> None:
+    """A daemon that ended by it cannot be asked again with --debug."""
+    with pytest.raises(ZeroDivisionError) as raised:
+        divmod(1, len(()))
+    assert " at test_frame.py:" in _sentence(raised.value)[0]
+
+
 def test_ctrl_c_that_hit_an_import_is_an_interruption() -> None:
     error = RuntimeError("Error calling __set_name__ on 'Field' instance")
     assert "a mistake of ours" in _sentence(error)[0]
