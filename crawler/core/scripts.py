@@ -243,7 +243,7 @@ def json_references(text: str) -> Iterator[ScriptReference]:
 
 
 def read_import_map(text: str) -> dict[str, str]:
-    """Specifiers and addresses of an import map, those of its scopes too; {} of what is none."""
+    """What an import map leads each specifier to, its scopes included; {} if the text is no import map."""
     try:
         said = json.loads(text[:IMPORT_MAP_CHARS_MAX])
     except (ValueError, RecursionError):

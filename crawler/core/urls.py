@@ -295,7 +295,7 @@ RULES = (
 
 
 def stem(url: str) -> str:
-    """With all rules applied; the address itself where it is none of the web."""
+    """The address with all rules applied. An address that is not of the web stays as it is."""
     if (plain := _PLAIN_URL.fullmatch(url)) is not None and "xn--" not in url:
         return f"https://{plain[1]}{plain[2] or '/'}"
     parts = _parts(url)

@@ -32,7 +32,7 @@ class CheckedFile(Generic[T]):
     """For the log."""
 
     def read(self) -> T | None:
-        """None where there is none, or none that can be read. Raises FileSyntaxError for a newer release's."""
+        """None if there is no file, or a damaged one. Raises FileSyntaxError for the file of a newer release."""
         try:
             data = read_twice_kept(self.path, self.bytes_max + 1, self._is_sound)
         except OSError as error:

@@ -201,16 +201,7 @@ def replay_answer(replay: Replay) -> Answer:
     }
     if flag is Flag.PAGE or (shown.media.is_document and not flag.is_raw):
         headers["Vary"] = "Sec-Fetch-Dest, Upgrade-Insecure-Requests"
-    if shown.encoding:
-        headers["Content-Encoding"] = shown.encoding.removeprefix("x-")
-    return Answer(
-        status=HTTPStatus(status) if status in _KNOWN else HTTPStatus.OK,
-        content_type=shown.media.sent(),
-        body=shown.body,
-        passing=shown.passing,
-        headers=headers,
-        repeated=originals,
-    )
+    return _sent(shown, status, headers, originals)
 
 
 def _at_label(
@@ -226,6 +217,12 @@ def _at_label(
         "Memento-Datetime": http_date(replay.capture.time_s),
         "Cache-Control": f"private, max-age={_LABEL_AGE_S}",
     }
+    return _sent(shown, status, headers, originals)
+
+
+def _sent(
+    shown: "_Shown", status: int, headers: dict[str, str], originals: tuple[tuple[str, str], ...]
+) -> Answer:
     if shown.encoding:
         headers["Content-Encoding"] = shown.encoding.removeprefix("x-")
     return Answer(
