@@ -214,11 +214,17 @@ class RingChecker:
     def may_crash(self, peer: PeerKey, on_their_way: Iterable[ListOnItsWay] = ()) -> bool:
         """Would the ring still meet the assumption under which Chord is correct?
 
-        Everybody must keep a live successor on its own side of a split, also when it adopts the list that the
-        dead sent with its last datagram.  Enough principals must be left, also when everybody has adopted the
-        lists that are under way: the proof knows no datagrams; in it the asker has adopted at once.
+        Everybody must keep a live successor on its own side of a split, also when it adopts a list that is under
+        way, or the one that the dead sent with its last datagram.  Enough principals must be left, also when
+        everybody has adopted the lists that are under way: the proof knows no datagrams; in it the asker has
+        adopted at once.
         """
         gone = self.world.machines[peer]
+        on_their_way = list(on_their_way)
+        if not all(
+            self._holds(line[1:], line[0].peer, peer) for line in self._soon_adopted(on_their_way, peer)
+        ):
+            return False
         for machine in self.world.machines.values():
             for node in machine.nodes:
                 if machine is gone or not node.is_member or not node.successors:

@@ -5,6 +5,7 @@ under watch.
 the thousand: `simnet run storms --seeds 1..1000`.
 """
 
+from itertools import pairwise
 from random import Random
 
 from dht.core.ids import PeerKey
@@ -98,9 +99,28 @@ class RingStorm:
         self.heal()
         self.liars.clear()
         self.world.tamper = None
+        self._introduce()
         return self.checker.becomes_ideal()
 
     # --- inside
+
+    def _introduce(self) -> None:
+        """Parts of the ring that have not heard of each other meet as they would by a rendezvous.
+
+        Those who joined on one side of a split may outlive all who were there before it.  Where one member still
+        knows the place of another, be it from its grave, nobody helps: then the ring must heal by itself.
+        """
+        machines = self.world.machines
+        parts: list[set[PeerKey]] = []
+        for peer, machine in sorted(machines.items()):
+            places = {contact.peer for contact in machine.places_remembered()}
+            known = {peer, *machine.table.records, *places} & machines.keys()
+            joined = [part for part in parts if part & known]
+            parts = [part for part in parts if not part & known]
+            parts.append(known.union(*joined))
+        for one, other in pairwise(parts):
+            machines[min(one)].merge(machines[min(other)].me, self.world.now)
+            self.world.settle(machines[min(one)])
 
     def _expendable(self) -> list[PeerKey]:
         """Peers that the ring could lose now."""

@@ -390,10 +390,7 @@ class Gossip:
 
     def _visit_grave(self, now: float) -> None:
         self._host.at(now + self._host.jittered(self._host.rules.graveyard_s), self._visit_grave)
-        unknown = [
-            c for c in self.seeds if c.peer not in self._table.records and c.peer != self._host.me.peer
-        ]
-        places = [*self.graves, *unknown]
+        places = self.places_remembered()
         if places:
             grave = self._host.random.choice(places)
             risen = partial(self._risen, grave)  # that it is silent is no news: a favour
@@ -404,6 +401,13 @@ class Gossip:
                 self.detector.died(peer, "departed")
         if len(self._deaths) > bounds.TOMBS_MAX:
             self._deaths.popleft()
+
+    def places_remembered(self) -> list[Contact]:
+        """Where somebody may be again that is not in our table: graves, and those we joined by."""
+        unknown = [
+            c for c in self.seeds if c.peer not in self._table.records and c.peer != self._host.me.peer
+        ]
+        return [*self.graves, *unknown]
 
     def _risen(self, grave: Contact, reply: Reply | None, now: float) -> None:
         if reply is None:

@@ -354,6 +354,10 @@ class RingMachine:
         """Hosts of peers that others told of in the last ten minutes and nobody reached: they do not count."""
         return self._gossip.newcomers.silent_hosts(self._now)
 
+    def places_remembered(self) -> list[Contact]:
+        """Whom we ask now and then whether they are back."""
+        return self._gossip.places_remembered()
+
     def arcs(self) -> tuple[Arc, ...]:
         """What this host must hold; as last reported by `ArcsChanged`."""
         return self._arcs

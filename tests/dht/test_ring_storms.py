@@ -105,6 +105,17 @@ def test_a_crash_is_not_allowed_that_leaves_somebody_alone_on_its_side_of_a_spli
     assert run(442) > 500
 
 
+def test_a_crash_is_not_allowed_while_a_list_that_names_nobody_else_is_under_way() -> None:
+    """Seed 316: a peer alone on its side sent its list, gave it up, and crashed before the list arrived."""
+    assert run(316) > 500
+
+
+@pytest.mark.parametrize("seed", [72, 440])
+def test_parts_of_a_ring_that_never_heard_of_each_other_meet_by_a_rendezvous(seed: int) -> None:
+    """All who knew both sides of a split were gone when it ended, and nobody held so much as a grave."""
+    assert run(seed) > 500
+
+
 def test_the_same_seed_gives_the_same_storm() -> None:
     assert run(7) == run(7)
 
