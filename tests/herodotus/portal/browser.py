@@ -3,7 +3,7 @@
 import base64
 import re
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -32,6 +32,8 @@ class Browser:
         self.frames: dict[str, str] = {}
         """Session of each frame or window by its target."""
         self.session = ""
+        self.watchers: list[Callable[[dict[str, Any]], None]] = []
+        """Told all that happens."""
 
     async def listen(self) -> None:
         async for message in self._socket:
@@ -45,6 +47,8 @@ class Browser:
 
     async def _note(self, said: dict[str, Any]) -> None:
         facts = said.get("params", {})
+        for watch in self.watchers:
+            watch(said)
         match said["method"]:
             case "Target.attachedToTarget":
                 session = facts["sessionId"]
@@ -83,6 +87,17 @@ class Browser:
             raise RuntimeError(f"{method}: {answer['error']}")
         result: dict[str, Any] = answer["result"]
         return result
+
+    async def open_window(self, **options: str) -> str:
+        """The one that is looked at from now on; its target."""
+        made = await self.call("Target.createTarget", "", url="about:blank", **options)
+        target: str = made["targetId"]
+        attached = await self.call("Target.attachToTarget", "", targetId=target, flatten=True)
+        self.session = attached["sessionId"]
+        for method in ("Network.enable", "Runtime.enable", "Log.enable", "Page.enable"):
+            await self.call(method)
+        await self._send("Target.setAutoAttach", _ATTACH, self.session)
+        return target
 
     async def run(self, script: str, session: str | None = None) -> Any:
         """The value of an expression in a page, or in one of its frames."""
@@ -189,12 +204,7 @@ async def browser(folder: Path, *arguments: str) -> AsyncIterator[Browser]:
             made = Browser(socket)
             tasks.start_soon(made.listen)
             with anyio.fail_after(WAIT_S):
-                target = (await made.call("Target.createTarget", url="about:blank"))["targetId"]
-                attached = await made.call("Target.attachToTarget", targetId=target, flatten=True)
-                made.session = attached["sessionId"]
-                for method in ("Network.enable", "Runtime.enable", "Log.enable", "Page.enable"):
-                    await made.call(method)
-                await made._send("Target.setAutoAttach", _ATTACH, made.session)
+                await made.open_window()
             yield made
             tasks.cancel_scope.cancel()
     finally:

@@ -1,0 +1,1 @@
+import Layout from '@theme/Layout'; import Link from '@docusaurus/Link'; export default () => <Layout><main><h1>Home</h1><Link to='/docs/intro'>Docs</Link></main></Layout>;

@@ -1,0 +1,1 @@
+export default () => <h1>About this site</h1>;

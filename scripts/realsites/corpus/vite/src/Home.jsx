@@ -1,0 +1,1 @@
+import './home.css'; export default () => <h1>The home page</h1>;

@@ -1,0 +1,1 @@
+import react from '@vitejs/plugin-react'; export default { plugins: [react()], build: { assetsInlineLimit: 0 } };

@@ -1,0 +1,1 @@
+export default { title: 'Ours', themeConfig: { nav: [{ text: 'Guide', link: '/guide' }], sidebar: [{ text: 'Guide', link: '/guide' }], search: { provider: 'local' } } };

@@ -1,0 +1,1 @@
+import './greeting.css'; export const greet = () => { const p = document.createElement('h1'); p.textContent = 'A chunk greets'; document.body.prepend(p); };

@@ -1,0 +1,1 @@
+export const more = () => document.body.append(' and there is more');
