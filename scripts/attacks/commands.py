@@ -15,14 +15,22 @@ class CommandFailed(Exception):
 
 
 def command(home: Path, *words: str) -> str:
+    return _ended(home, *words).stdout
+
+
+def _ended(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [HERODOTUS, *words, "--home", str(home)],
         capture_output=True, text=True, timeout=COMMAND_S, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     if done.returncode not in (0, 1, 3):
         raise CommandFailed(f"`herodotus {words[0]}` ended with {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
+    return done
 
 
 def facts(home: Path, *words: str) -> Any:
-    return json.loads(command(home, *words, "--json").splitlines()[-1])
+    done = _ended(home, *words, "--json")
+    lines = done.stdout.splitlines()
+    if not lines:
+        raise CommandFailed(f"`herodotus {words[0]}` said nothing ({done.returncode}): {done.stderr.strip()}")
+    return json.loads(lines[-1])
