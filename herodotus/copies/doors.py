@@ -170,8 +170,13 @@ class Doors:
         since_s = rules.tenure.since(position)
         sure_s = rules.sure_after_s  # a holder takes as long to fetch what it is to hold
         is_sure = since_s is not None and since_s + sure_s <= time_s < rules.wall_s() - sure_s
+        had_room = not rules.tenure.may_have_turned_away(time_s, sure_s)
         has_compared = parts.now() - self._share_since >= rules.sure_after_s
-        return is_sure and has_compared and holdings is not None and not holdings.lost
+        return is_sure and had_room and has_compared and holdings is not None and not holdings.lost
+
+    def had_no_room(self) -> None:
+        """For a capture that was offered to us, and is ours to hold."""
+        self._rules.tenure.turned_away(int(self._rules.wall_s()))
 
     def _may_deny(self, parts: Parts, peer: PeerKey, time_s: int) -> bool:
         """A holder whom we have known since then, or for as long as we have watched."""

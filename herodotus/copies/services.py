@@ -147,6 +147,8 @@ class CopyServices:
         if doors is not None and (why := doors.declined.why(key, self._parts.now())):
             return wire.outcome_of(why)
         if not has_room:
+            if doors is not None:
+                doors.had_no_room()
             return wire.FULL
         return wire.COMING if self._is_coming(key, sender) else wire.WANTED
 

@@ -317,6 +317,10 @@ class DoorKeeper(Protocol):
         """Of a capture that is not here."""
         ...
 
+    def had_no_room(self) -> None:
+        """For a capture that was offered to us."""
+        ...
+
     def was_ahead(self, parts: "Parts", peer: PeerKey) -> None:
         """It said of a capture of ours that its date is ahead of its clock."""
         ...

@@ -1,8 +1,9 @@
 """Since when have we held which keys, without a gap? So a holder can say of a capture that it never came.
 
 Two holders who belong to one person may invent a past, and offer it as something to be repaired. The other holders of
-the key were there on that day, and would have it. One that became a holder later cannot know, and one that was away or
-lost something cannot either: they say nothing. So a real past of which two copies are left is repaired as before.
+the key were there on that day, and would have it. One that became a holder later cannot know, and one that was away,
+lost something or had no room cannot either: they say nothing. So a real past of which two copies are left is
+repaired as before.
 """
 
 from collections.abc import Iterable
@@ -22,6 +23,8 @@ GAP_S: Final = 86_400
 """Away for longer, a peer begins anew: what came meanwhile may reach it any day later."""
 KEPT_SHARE: Final = 0.99
 """Of its captures an archive must still have: another disk in its place, or an older backup, knows of nothing."""
+FULL_SPANS_MAX: Final = 64
+"""Times without room; beyond, the oldest two become one."""
 
 
 class TenureLayer(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +41,8 @@ class TenureFile(msgspec.Struct, frozen=True, kw_only=True):
     captures: int = 0
     """In the archive, when it was saved."""
     layers: list[TenureLayer] = msgspec.field(default_factory=list)
+    full: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    """From when to when captures were turned away for want of room. The last of them may be going on."""
 
 
 class _Layer(NamedTuple):
@@ -52,8 +57,24 @@ class Tenure:
         self._kept = kept
         self._layers: list[_Layer] = []
         """The oldest first; no key is in two."""
+        self._full: list[tuple[int, int]] = list(kept.full) if kept is not None else []
         self._now_s = 0
         self._captures = 0
+
+    def turned_away(self, now_s: int) -> None:
+        """There was no room for something that we should hold."""
+        if self._full and abs(now_s - self._full[-1][1]) <= GAP_S:
+            start, end = self._full.pop()
+            self._full.append((min(start, now_s), max(end, now_s)))
+        else:
+            self._full.append((now_s, now_s))
+        if len(self._full) > FULL_SPANS_MAX:
+            (start, _), (_, end), *rest = self._full
+            self._full = [(start, end), *rest]
+
+    def may_have_turned_away(self, time_s: int, within_s: float) -> bool:
+        """What is of that time, and was offered within so long after it."""
+        return any(start <= time_s + within_s and time_s <= end for start, end in self._full)
 
     def hold(self, share: Arcs, now_s: int, captures: int) -> None:
         """We hold these keys now, and as many captures. To be called once they are known for certain, and often."""
@@ -91,7 +112,7 @@ class Tenure:
             TenureLayer(since_s=one.since_s, arcs=[(arc.start.hex(), arc.end.hex()) for arc in one.arcs])
             for one in self._layers
         ]
-        return TenureFile(saved_s=self._now_s, captures=self._captures, layers=layers)
+        return TenureFile(saved_s=self._now_s, captures=self._captures, layers=layers, full=self._full)
 
 
 def _bounded(layers: list[_Layer]) -> list[_Layer]:

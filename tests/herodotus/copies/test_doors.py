@@ -593,7 +593,9 @@ def test_a_past_that_half_of_the_holders_have_is_repaired_whatever_the_others_sa
     play_with(play, copies=6)
 
 
-@pytest.mark.parametrize("why", ["held for a day", "met lately", "of before", "lost something"])
+@pytest.mark.parametrize(
+    "why", ["held for a day", "met lately", "of before", "lost something", "had no room"]
+)
 def test_who_cannot_know_does_not_keep_a_real_past_out(why: str) -> None:
     """Two of six copies are left, and four holders are new, or lost theirs."""
 
@@ -609,6 +611,9 @@ def test_who_cannot_know_does_not_keep_a_real_past_out(why: str) -> None:
             first.tenure._layers.clear()
         elif why == "of before":
             true = signed(key_number(50), page(URL, now_s(net) - 2 * HELD_DAYS * DAY_S, b"true"))
+        elif why == "had no room":
+            for peer in (first, *others):
+                peer.tenure.turned_away(now_s(net) - 9 * DAY_S + 60)
         else:
             for peer in (first, *others):
                 losing(peer)

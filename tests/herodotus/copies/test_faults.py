@@ -71,6 +71,9 @@ def test_a_full_holder_is_named_costs_no_line_and_the_next_peer_has_its_copies()
             following = net.by_key[net.table().of(Key(key[:12]), 1)[net.copies].peer]
             assert following.number in net.copies_of(key), "the next on the ring has it"
         assert wire.PUT not in asked, "nothing is sent to be refused"
+        assert full.tenure.may_have_turned_away(int(net.wall_s(full)) - 60, 60), (
+            "it never says that this never came"
+        )
         assert not any(sender.copies.parts.ledger.is_held(full.me, key) for key in lacking)
 
     in_world(play)

@@ -77,3 +77,25 @@ def test_arcs_are_bounded() -> None:
     )
     one.hold(many, 1_000, 100)
     assert tenure._arcs_in(one._layers) <= ARCS_MAX
+
+
+def test_of_times_without_room_it_cannot_know() -> None:
+    one = held((1_000, arcs((10, 20))))
+    for at in (5 * DAY_S, 5 * DAY_S + GAP_S, 20 * DAY_S):
+        one.turned_away(at)
+    for days, may_have in (
+        (3, False),
+        (4, True),
+        (5.5, True),
+        (6, True),
+        (6.1, False),
+        (19, True),
+        (20.1, False),
+    ):
+        assert again(one).may_have_turned_away(int(days * DAY_S), DAY_S) == may_have, days
+    for number in range(3 * tenure.FULL_SPANS_MAX):
+        one.turned_away((30 + 2 * number) * DAY_S)
+    kept = one.keep()
+    assert kept is not None
+    assert len(kept.full) == tenure.FULL_SPANS_MAX
+    assert one.may_have_turned_away(10 * DAY_S, 0), "what is put together covers more, never less"
