@@ -39,7 +39,7 @@ def is_list_right(archive: Archive, number: int) -> bool:
         return True
     try:
         lines = read_file(archive.files.disk(row.slice), row.name.cdxj, CDXJ_BYTES_MAX)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return False
     return hashlib.sha256(lines).digest()[:LISTED_BYTES] == row.listed
 

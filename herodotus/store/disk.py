@@ -145,6 +145,9 @@ def read_file(disk: Disk, path: str, bytes_max: int) -> bytes:
     fd = disk.open(path, os.O_RDONLY)
     try:
         return disk.pread(fd, min(size, bytes_max), 0)
+    except OSError as error:
+        error.filename = path  # the kernel knows the descriptor alone
+        raise
     finally:
         disk.close(fd)
 

@@ -107,7 +107,7 @@ def test_what_is_damaged_is_noted_and_its_file_is_to_be_written_again() -> None:
     assert store(archive, timed.deposits[3]) == [StoreOutcome.NEW]
 
 
-@pytest.mark.parametrize("how", ["flipped", "short", "gone"])
+@pytest.mark.parametrize("how", ["flipped", "short", "gone", "a folder"])
 def test_a_list_beside_a_segment_is_made_again_as_it_was(how: str) -> None:
     timed = Timed()
     archive, disk = timed.archive, timed.disk
@@ -121,7 +121,22 @@ def test_a_list_beside_a_segment_is_made_again_as_it_was(how: str) -> None:
         disk.close(fd)
     else:
         disk.unlink(name.cdxj)
+        if how == "a folder":
+            disk.mkdir(name.cdxj)
     Scrub(archive).read(timed.total)
+    assert disk.read_bytes(name.cdxj) == before
+
+
+def test_verify_makes_a_list_again_that_became_a_folder() -> None:
+    timed = Timed()
+    archive, disk = timed.archive, timed.disk
+    name = archive.files.catalogue[archive.files.segments()[0]].name
+    before = disk.read_bytes(name.cdxj)
+    disk.unlink(name.cdxj)
+    disk.mkdir(name.cdxj)
+    found = verify(archive)
+    assert found.is_sound
+    assert found.lists == [name.cdxj]
     assert disk.read_bytes(name.cdxj) == before
 
 
