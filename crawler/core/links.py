@@ -10,9 +10,10 @@ fetches nothing and knows no scope: that is for the caller.
 import codecs
 import html
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import cast
 
 import turbohtml
@@ -23,6 +24,7 @@ from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
 from crawler.core.scripts import (
     DOUBTFUL_MAX,
     ScriptReference,
+    is_file_name,
     json_references,
     read_import_map,
     script_references,
@@ -45,6 +47,9 @@ be one, it is a quarter as many letters as of others."""
 SITEMAP_BYTES_MAX = 16 * 2**20
 
 
+NO_IMPORT_MAP: Mapping[str, str] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageLinks:
     links: tuple[Link, ...] = ()
@@ -54,6 +59,8 @@ class PageLinks:
     not_followed: int = 0
     over_limit: int = 0
     malformed: int = 0
+    import_map: Mapping[str, str] = field(default_factory=dict)
+    """Canonical addresses by the names that the page's modules call them, whichever file these stand in."""
 
 
 _References = Iterator[tuple[str, LinkKind]]
@@ -94,7 +101,10 @@ _MORE_SELECTORS = (
     (re.compile(rb"(?i)<param"), "param"),
     (re.compile(rb"(?i)srcdoc"), "iframe[srcdoc]"),
     (re.compile(rb"(?i)<html[^>]{0,500}\smanifest"), "html[manifest]"),
-    (re.compile(rb"(?i)\sspec-url"), "[spec-url]"),
+    (
+        re.compile(rb"(?i)\s(?:spec-url|data-url|apidescriptionurl)"),
+        "[spec-url],[data-url],[apidescriptionurl]",
+    ),
 )
 """What few pages have is looked for only in those."""
 _LAZY_NAMES = (
@@ -128,6 +138,9 @@ _LAZY = frozenset(f"data-{name}" for name in _LAZY_NAMES)
 """By which scripts load late what the page shows: lazysizes, Lozad, jQuery.lazy, Echo, Flickity, WP Rocket, Cloudflare;
 `data-main` names the first script of RequireJS."""
 _LAZY_SETS = frozenset({"data-srcset", "data-lazy-srcset", "data-original-set", "data-bgset"})
+_DATA = frozenset({"spec-url", "data-url", "apidescriptionurl"})
+"""What an element's script reads: the description of an interface (Redoc, RapiDoc, Scalar, Stoplight). Others write
+addresses of pages there, so only names of files count."""
 _HAS_LAZY = re.compile(
     rb"(?i)\sdata-[a-z-]{0,20}(?:src|original|lazy|bg|background|image|img|poster|thumb|echo|main|file)"
 )
@@ -288,6 +301,8 @@ def _add_references(element: turbohtml.Element, collected: "_Collector", *, foll
         elif name in _LAZY_SETS:
             for reference in srcset_references(str(value or "")):
                 collected.add(reference, _IMAGE, Rule.LAZY)
+        elif name in _DATA and is_file_name(str(value or "")):
+            collected.add(str(value), _REQUISITE, Rule.LAZY)
     for reference, kind in _references(element):
         if kind is _PAGE and (not follows or _is_nofollow(element)):
             collected.not_followed += 1
@@ -443,10 +458,11 @@ def script_links(
     charset: str | None = None,
     rules: UrlRules = STANDARD,
     without: Collection[int] = NO_RULES,
+    import_map: Mapping[str, str] = NO_IMPORT_MAP,
 ) -> PageLinks:
-    """`page`: where the script was found; some of what it asks for is relative to that."""
+    """`page`: where the script was found; some of what it asks for is relative to that, and named by its map."""
     beside, in_page = _Collector(rules, without=without), _Collector(rules, without=without)
-    for reference in script_references(_text(body, charset)):
+    for reference in script_references(_text(body, charset), import_map=import_map):
         (in_page if reference.is_of_page else beside).add_found(reference)
     found, found_in_page = beside.result(url), in_page.result(page or url)
     seen = {link.url for link in found.links}
@@ -587,7 +603,14 @@ class _Collector:
             not_followed=self.not_followed,
             over_limit=self.over_limit,
             malformed=resolved.count(None),
+            import_map=self._resolved_map(base),
         )
+
+    def _resolved_map(self, base: str) -> Mapping[str, str]:
+        if not self.import_map:
+            return NO_IMPORT_MAP
+        resolved = self._rules.links(self.import_map.values(), base)
+        return {name: url for name, url in zip(self.import_map, resolved, strict=True) if url is not None}
 
     def _with_rules(self, links: Iterator[Link], resolved: Sequence[str | None]) -> Iterator[Link]:
         """A link that two rules found belongs to the first, and to none that is in doubt if another found it, too."""

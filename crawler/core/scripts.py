@@ -64,6 +64,11 @@ class ScriptReference(NamedTuple):
     """Relative to the page that the script runs in, not to the script."""
 
 
+def is_file_name(text: str) -> bool:
+    """Whether it looks like the address of a file by its ending."""
+    return _FILE.fullmatch(text[: STRING_CHARS_MAX + 1]) is not None
+
+
 def script_references(
     source: str, *, import_map: Mapping[str, str] | None = None, is_doubt_wanted: bool = True
 ) -> Iterator[ScriptReference]:
@@ -125,7 +130,7 @@ class _Reading:
                 return
         if call not in _LISTED or gap not in _FIRST_OR_NEXT:
             self._call = ""
-        if _FILE.fullmatch(address[: STRING_CHARS_MAX + 1]):
+        if is_file_name(address):
             self._doubt(address, Rule.STRINGS)
 
     def _named(self, token: Token, word: str, call: str, address: str) -> ScriptReference | None:

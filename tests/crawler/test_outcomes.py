@@ -1,6 +1,7 @@
 """What becomes of a visit: what is archived of it, what is recorded, and in which order."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from crawler.core.capture import Capture
 from crawler.core.link import Link
 from crawler.core.recrawl import Recrawl, Result
-from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
+from crawler.core.scope import REDIRECT_HOPS_MAX, ContentChoice, CrawlScope
 from crawler.core.urls import STANDARD
 from crawler.frontier import DueEntry, Frontier
 from crawler.frontier_rows import frontier_rows
@@ -24,7 +25,12 @@ URL = "http://a.example/page"
 class Visits:
     """One URL of one frontier, visited as often as a test likes."""
 
-    def __init__(self, frontier: Frontier, sink: CaptureSink) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        sink: CaptureSink,
+        content: ContentChoice = ContentChoice.HTML_AND_IMAGES,
+    ) -> None:
         self.frontier = frontier
         self.owner = Owner()
         self.counts = CrawlCounts()
@@ -32,7 +38,7 @@ class Visits:
             frontier,
             sink,
             self.owner,
-            CrawlScope(),
+            CrawlScope(content=content),
             self.counts,
             recrawl=Recrawl.DAILY,
             robot="Herodotus",
@@ -70,6 +76,12 @@ def visits(tmp_path: Path, sink: MemorySink) -> Iterator[Visits]:
     frontier.add([Link(url=URL, is_seed=True)])
     yield Visits(frontier, sink)
     frontier.close()
+
+
+@pytest.fixture
+def whole(visits: Visits, sink: MemorySink) -> Visits:
+    """Of a crawl that takes what pages need."""
+    return Visits(visits.frontier, sink, ContentChoice.PAGES)
 
 
 @pytest.mark.parametrize("status", [404, 410])
@@ -163,3 +175,30 @@ async def test_what_a_crash_left_is_recovered_by_todays_capture_and_not_by_an_ol
     sink.captures.append(answer(URL, b"today's", requested_at=DAY * DAY_S + 5))
     assert await visits.outcomes.recover(entry)
     assert (visits.counts.recovered, visits.counts.stored) == (1, 1)
+
+
+def script(url: str, body: bytes) -> Capture:
+    return replace(answer(url, body), mime="text/javascript")
+
+
+async def test_the_names_of_a_pages_import_map_are_known_in_the_scripts_that_it_leads_to(
+    whole: Visits,
+) -> None:
+    """Also in those that these import; nothing of it is known on other pages."""
+    page = b"""<script type=importmap>{"imports": {"lib/": "./parts/"}}</script>
+        <script type=module src=/js/main.js></script>"""
+    await whole.visit(answer(URL, page))
+    await whole.visit(script("http://a.example/js/main.js", b"import 'lib/one.js'"))
+    await whole.visit(script("http://a.example/parts/one.js", b"import 'lib/two.js'"))
+    assert whole.frontier.known("http://a.example/parts/two.js") is not None
+    whole.frontier.add([Link(url="http://a.example/other.js", is_seed=True)])
+    await whole.visit(script("http://a.example/other.js", b"import 'lib/three.js'"))
+    assert whole.frontier.known("http://a.example/parts/three.js") is None
+
+
+async def test_an_import_map_longer_than_any_is_not_kept(whole: Visits) -> None:
+    names = ", ".join(f'"lib{number}/": "./parts{number}/"' for number in range(2_000))
+    page = f'<script type=importmap>{{"imports": {{{names}}}}}</script><script type=module src=/main.js></script>'
+    await whole.visit(answer(URL, page.encode()))
+    await whole.visit(script("http://a.example/main.js", b"import 'lib1/a.js'"))
+    assert whole.frontier.known("http://a.example/parts1/a.js") is None
