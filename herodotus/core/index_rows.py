@@ -7,6 +7,7 @@ files.
     c  position[:12] time[4] variant[3]  -> place of the record, what kind it is, its arrival
     d  bucket[1] sha256[:6] kind[1] position[:8] time[4]  -> (nothing): a capture with this payload
     v  position[:12] time[4] variant[3]  -> unchanged visits since that version: number, the last
+    w  position[:12] time[4] variant[3] span[2]  -> when those of 32 days were, as far as they are kept
     t  position[:12] time[4] variant[3]  -> (nothing): deleted for good
     g  position[:12] time[4] variant[3]  -> file: a capture that was lost with it, and is not back
     x  file[4] offset[4]  -> (nothing): a visit log or a tombstone is there
@@ -23,8 +24,10 @@ with the whole value. The variant is the digest's start: two contents of one URL
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from crawler.core.urls import STEM_KEY_BYTES, stem, stem_key
@@ -37,9 +40,13 @@ _WEB_URL = re.compile(r"http(s?)://([^/?#@:,)\[\]]+|\[[0-9a-fA-F:.]+\])((?::\d+)
 CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
 DIGEST, SEVERAL = b"h", b"n"
 ADDRESS, STEM = b"u", b"o"
+SEEN = b"w"
 GONE = b"g"
 LINK, TALLY = b"l", b"a"
 DAY_S = 86_400
+SEEN_SPAN_S = 32 * DAY_S
+SEEN_MAX = 256
+"""Visits in a span whose times are kept: one every three hours. All are counted."""
 BUCKETS = 16
 
 
@@ -213,6 +220,27 @@ def encode_visits(visits: VisitCount) -> bytes:
 def decode_visits(data: bytes) -> VisitCount:
     count, last_s = decode_numbers(data)
     return VisitCount(count=count, last_s=last_s)
+
+
+def seen_key(capture: bytes, time_s: int) -> bytes:
+    """`capture` is a key of family c. A version's rows lie together, in order."""
+    return family_key(SEEN, capture) + (time_s // SEEN_SPAN_S).to_bytes(2, "big")
+
+
+def encode_seen(key: bytes, times: Iterable[int]) -> bytes:
+    """The distances between them, from the begin of the span on: three bytes for each day."""
+    ordered = sorted(set(times))[:SEEN_MAX]
+    begin_s = _span_of(key)
+    return encode_numbers(tuple(new - old for old, new in pairwise((begin_s, *ordered))))
+
+
+def decode_seen(key: bytes, data: bytes) -> list[int]:
+    """Ascending."""
+    return list(accumulate(decode_numbers(data), initial=_span_of(key)))[1:]
+
+
+def _span_of(key: bytes) -> int:
+    return int.from_bytes(key[-2:], "big") * SEEN_SPAN_S
 
 
 def encode_numbers(numbers: tuple[int, ...]) -> bytes:

@@ -40,7 +40,7 @@ from herodotus.portal.answer import (
     moved,
     problem,
 )
-from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError, bent
+from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError, bent, is_short
 from herodotus.portal.cdx import format_rows, moment_named, parse_question, ranges_around
 from herodotus.portal.histories import history_json, history_page
 from herodotus.portal.memento import (
@@ -156,7 +156,7 @@ def _site_around(asked: Asked, chosen: Chosen) -> NamedSite | None:
     """The name that a page has in the frame of ours; None: it goes into the sandbox."""
     if asked.names is None or asked.request.header(RELAYED):
         return None
-    label = label_of(format_digits(chosen.time_s), "/".join(chosen.url.split("/", 3)[:3]))
+    label = label_of(format_digits(chosen.shown_s), "/".join(chosen.url.split("/", 3)[:3]))
     return None if label is None else NamedSite(names=asked.names, label=label)
 
 
@@ -345,14 +345,10 @@ class ArchivePages:
             if not versions:
                 found = await self._not_here(asked, url, text=target.url)
                 return found or problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
-            places, moments = Places(origin=asked.origin, url=url), moments_of(versions)
-            if target.form == "cdxj":
-                pieces = timemap_cdxj(places, versions)
-            else:
-                pieces = (timemap_link if target.form == "link" else timemap_json)(places, moments)
-            write = partial(gathered, pieces)
+            write = partial(_written_timemap, Places(origin=asked.origin, url=url), target.form, versions)
             headers = {**_BRIEF, **_told_match(target.url, url)}
-            answer = data(_TIMEMAP_TYPES[target.form], await self._quickly(len(versions), write), headers)
+            body = write() if is_short(versions) else await self._shelf.in_thread(write)
+            answer = data(_TIMEMAP_TYPES[target.form], body, headers)
             return replace(answer, is_of_archive_alone=True)
 
     # -- replay -------------------------------------------------------------------------------------------
@@ -369,7 +365,7 @@ class ArchivePages:
         if chosen is None:
             return await self._not_archived(asked, spellings(target.url)[0], text=target.url)
         answer = moved(
-            Places(origin=asked.origin, url=chosen.url).memento(chosen.time_s),
+            Places(origin=asked.origin, url=chosen.url).memento(chosen.shown_s),
             headers={
                 "Vary": "Accept-Datetime",
                 "Link": links_of(chosen, asked.origin, is_gate=True),
@@ -399,14 +395,14 @@ class ArchivePages:
         chosen = await self._shelf.choose(urls, moment, exact=exact)
         if chosen is None:
             return await self._missing(asked, target, spellings(target.url)[0])
-        if exact is None or not exact.names(chosen.url, chosen.time_s, chosen.match):
+        if exact is None or not exact.names(chosen.url, chosen.shown_s, chosen.match):
             places = Places(origin="", url=chosen.url)
             headers = {
                 "Link": links_of(chosen, asked.origin, is_gate=True),
                 **PUBLIC,
                 **_match(chosen.match),
             }
-            answer = moved(places.memento(chosen.time_s, str(target.flag)), headers=headers)
+            answer = moved(places.memento(chosen.shown_s, str(target.flag)), headers=headers)
         else:
             found = await self._shown(asked, target, chosen)
             if found is None:
@@ -583,6 +579,12 @@ class ArchivePages:
             facts = availability(url, digits, places.memento(chosen.time_s), chosen.time_s, status)
         match = _match(chosen.match if chosen is not None else "")
         return replace(document(facts, headers={**PUBLIC, **match}), is_of_archive_alone=chosen is not None)
+
+
+def _written_timemap(places: Places, form: str, versions: Sequence[Version]) -> bytes:
+    if form == "cdxj":
+        return gathered(timemap_cdxj(places, versions))
+    return gathered((timemap_link if form == "link" else timemap_json)(places, moments_of(versions)))
 
 
 def _match(words: str) -> dict[str, str]:

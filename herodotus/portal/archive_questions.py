@@ -6,12 +6,12 @@ the other peers, and a bounded queue before them. When it is full, a reader is t
 
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from heapq import merge
+from heapq import heappop, heappush, merge
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio
 from cachetools import LRUCache
@@ -34,8 +34,10 @@ from herodotus.portal.cdx import (
     row_of,
     thinned,
     thinned_places,
+    visit_row,
 )
 from herodotus.portal.long_histories import LongHistory
+from herodotus.portal.memento import sightings
 from herodotus.portal.targets import BadQuestionError, Moment, choose
 from herodotus.store import HISTORY_MAX, Around, Catalogue, StoredCapture, Version
 
@@ -71,12 +73,24 @@ class TooBusyError(ArchiveError):
         super().__init__("too many readers are waiting: try again in some seconds")
 
 
+class Mementos(NamedTuple):
+    """Times at which a page was found, changed or not: the first, the last, and those around the one that is shown."""
+
+    first_s: int
+    last_s: int
+    previous_s: int | None
+    next_s: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
     """The capture that answers for a moment, and its neighbours. Times in seconds."""
 
     url: str
     time_s: int
+    shown_s: int
+    """When it was found so: `time_s`, or the visit that was asked for."""
+    mementos: Mementos
     around: Around
     """The capture that is shown is `before_s`; `previous_s` is the one before it."""
     previous_s: int | None
@@ -230,16 +244,25 @@ class Shelf:
 
     @asynccontextmanager
     async def history(
-        self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S
+        self,
+        urls: tuple[str, ...],
+        from_s: int = 0,
+        to_s: int = TIME_MAX_S,
+        *,
+        reaches_back: bool = False,
     ) -> AsyncIterator[Sequence[Version]]:
-        """To make an answer of. While a long one is open, others who want a long one wait."""
-        catalogue, key = self._catalogue(), (urls, from_s, to_s)
+        """To make an answer of. While a long one is open, others who want a long one wait. `reaches_back`: with the
+        versions that were there when the span began, which may have been seen in it."""
+        catalogue, key = self._catalogue(), (urls, from_s, to_s, reaches_back)
         stamp = self._stamp_of(catalogue)
         kept = self._histories.get(key)
         if kept is not None and kept[0] == stamp:
             yield kept[1]
             return
-        found = await self.in_thread(lambda: _short_history(catalogue, urls, from_s, to_s))
+        begins = dict.fromkeys(urls, from_s)
+        if reaches_back and from_s:
+            begins = await self.in_thread(lambda: {url: begin_of(catalogue, url, from_s) for url in urls})
+        found = await self.in_thread(lambda: _short_history(catalogue, begins, to_s))
         if found is not None:
             if len(found) <= _KEPT_VERSIONS_MAX:
                 self._histories[key] = stamp, found
@@ -247,7 +270,7 @@ class Shelf:
             return
 
         async def read() -> Sequence[Version]:
-            return await self.in_thread(lambda: _long_history(catalogue, urls, from_s, to_s))
+            return await self.in_thread(lambda: _long_history(catalogue, begins, to_s))
 
         async with self._long.history((key, stamp), read) as long:
             yield long
@@ -283,8 +306,10 @@ class Shelf:
 
     async def _rows(self, question: CdxQuestion) -> CdxRows:
         if question.urls:
-            async with self.history(question.urls, question.from_s, question.to_s) as versions:
-                if len(versions) > QUICK_ROWS:
+            async with self.history(
+                question.urls, question.from_s, question.to_s, reaches_back=True
+            ) as versions:
+                if not is_short(versions):
                     return await self.in_thread(lambda: exact_rows(versions, question, self._steady_s))
                 return exact_rows(versions, question, self._steady_s)
         return await self.ask(lambda catalogue: _rows(catalogue, question, self._known_rows, self._steady_s))
@@ -326,17 +351,21 @@ def _chosen(
     catalogue: Catalogue, url: str, near: Around, moment: Moment, exact: Exact | None, match: str = ""
 ) -> Chosen:
     time_s = _time_chosen(catalogue, url, near, moment)
+    is_seen = time_s < moment.target_s and moment.target_s in catalogue.seen_s(url, time_s)
+    shown_s = moment.target_s if is_seen and moment.is_exact else time_s
     capture = None
-    if exact is not None and exact.names(url, time_s, match):
+    if exact is not None and exact.names(url, shown_s, match):
         capture = catalogue.newest(url, time_s)
-        if capture is not None:
-            time_s = capture.time_s
-    is_before = time_s == near.before_s
+        if capture is not None and capture.time_s != time_s:
+            time_s = shown_s = capture.time_s
+    near = near if time_s == near.before_s else catalogue.around(url, time_s) or near
     is_large = capture is not None and capture.body_bytes > LARGE_BYTES
     return Chosen(
         url=url,
         time_s=time_s,
-        around=near if is_before else catalogue.around(url, time_s) or near,
+        shown_s=shown_s,
+        mementos=_mementos(catalogue, url, near, time_s, shown_s),
+        around=near,
         previous_s=catalogue.before_s(url, time_s),
         last_visit_s=None if capture is None else catalogue.last_visit_s(url, time_s),
         capture=None if is_large else capture,
@@ -345,49 +374,97 @@ def _chosen(
     )
 
 
+def _mementos(catalogue: Catalogue, url: str, near: Around, time_s: int, shown_s: int) -> Mementos:
+    """`near` the capture of `time_s`, which was found again at `shown_s`. Another one may have been imported since,
+    with a date between these two."""
+    previous_s = catalogue.before_s(url, shown_s)
+    around = near if shown_s == time_s else catalogue.around(url, shown_s) or near
+    times = {*catalogue.seen_s(url, time_s), time_s}
+    if previous_s is not None:
+        times.update((previous_s, *(() if previous_s == time_s else catalogue.seen_s(url, previous_s))))
+    if around.after_s is not None:
+        times.add(around.after_s)
+    return Mementos(
+        first_s=near.first_s,
+        last_s=max(near.last_s, catalogue.last_visit_s(url, near.last_s) or 0),
+        previous_s=max((one for one in times if one < shown_s), default=None),
+        next_s=min((one for one in times if one > shown_s), default=None),
+    )
+
+
 def _others(catalogue: Catalogue, urls: tuple[str, ...]) -> list[str]:
     is_held = any(catalogue.around(url, 0) is not None for url in urls)
     return [] if is_held else catalogue.spellings(urls)
 
 
-def _short_history(
-    catalogue: Catalogue, urls: tuple[str, ...], from_s: int, to_s: int
-) -> list[Version] | None:
+def begin_of(catalogue: Catalogue, url: str, from_s: int) -> int:
+    """When the version came that was there at a moment; the moment itself where there was none."""
+    before_s = catalogue.before_s(url, from_s + 1)
+    return from_s if before_s is None else before_s
+
+
+def is_short(versions: Sequence[Version]) -> bool:
+    """Whether a row for each time at which it was seen is made in a few milliseconds."""
+    return len(versions) <= QUICK_ROWS and sum(1 + len(one.seen) // 4 for one in versions) <= QUICK_ROWS
+
+
+Begins = Mapping[str, int]
+"""From when on each URL's history is asked for."""
+
+
+def _short_history(catalogue: Catalogue, begins: Begins, to_s: int) -> list[Version] | None:
     """None where it is long; the index tells that without a record being read."""
     most = SHORT_VERSIONS_MAX + 1
-    entries = (entry for url in urls for entry in catalogue.entries(url, from_s, to_s, most))
+    entries = (
+        entry for url, from_s in begins.items() for entry in catalogue.entries(url, from_s, to_s, most)
+    )
     is_long = next(islice(entries, SHORT_VERSIONS_MAX, None), None) is not None
-    return None if is_long else _history(catalogue, urls, from_s, to_s)
+    return None if is_long else _history(catalogue, begins, to_s)
 
 
-def _history(catalogue: Catalogue, urls: tuple[str, ...], from_s: int, to_s: int) -> list[Version]:
-    found = (version for url in urls for version in catalogue.history(url, from_s, to_s))
+def _history(catalogue: Catalogue, begins: Begins, to_s: int) -> list[Version]:
+    found = (version for url, from_s in begins.items() for version in catalogue.history(url, from_s, to_s))
     return sorted(found, key=lambda version: (version.first_seen_s, version.url))
 
 
-def _long_history(catalogue: Catalogue, urls: tuple[str, ...], from_s: int, to_s: int) -> LongHistory:
+def _long_history(catalogue: Catalogue, begins: Begins, to_s: int) -> LongHistory:
     """As `_history`, of which all that is held at once is packed."""
 
-    def versions(url: str) -> Iterator[Version]:
+    def versions(url: str, from_s: int) -> Iterator[Version]:
         for entry in catalogue.entries(url, from_s, to_s, HISTORY_MAX):
             version = entry.version()
             if version is not None:
                 yield version
 
-    return LongHistory(merge(*map(versions, urls), key=lambda version: (version.first_seen_s, version.url)))
+    found = [versions(url, from_s) for url, from_s in begins.items()]
+    return LongHistory(merge(*found, key=lambda version: (version.first_seen_s, version.url)))
+
+
+_Found = tuple[int, int, str | None]
+"""When, the version's number, and how many had its content before."""
 
 
 def exact_rows(versions: Sequence[Version], question: CdxQuestion, now: Callable[[], float]) -> CdxRows:
     """All spellings of one address; they are few enough to be sorted as a whole. Only rows that are shown are kept: a
     row takes more than its version, and that more than its place."""
-    pairs = ((place, row_of(version)) for place, version in enumerate(versions))
-    found = [(place, row.get(_COUNTED)) for place, row in thinned_places(pairs, question, now)]
 
-    def second(one: tuple[int, str | None]) -> int:
-        return versions[one[0]].first_seen_s
+    def row_at(time_s: int, place: int) -> Row:
+        version = versions[place]
+        row = row_of(version)
+        return row if time_s == version.first_seen_s else visit_row(row, time_s)
 
-    def shown(part: Sequence[tuple[int, str | None]]) -> list[Row]:
-        rows = ((row_of(versions[place]), count) for place, count in part)
+    pairs = (
+        (sighting, row_at(*sighting))
+        for sighting in sightings(versions)
+        if question.from_s <= sighting[0] <= question.to_s
+    )
+    found = [(*sighting, row.get(_COUNTED)) for sighting, row in thinned_places(pairs, question, now)]
+
+    def second(one: _Found) -> int:
+        return one[0]
+
+    def shown(part: Sequence[_Found]) -> list[Row]:
+        rows = ((row_at(time_s, place), count) for time_s, place, count in part)
         return [row if count is None else {**row, _COUNTED: count} for row, count in rows]
 
     if question.shows_pages:
@@ -458,7 +535,10 @@ class _Walk:
 
     def _rows_of(self, url: str, from_s: int) -> Iterator[Row]:
         """Reading a record costs ten times what the index does, so what its row says is kept."""
-        for entry in self._catalogue.entries(url, from_s, self._question.to_s, ROWS_MAX + 1):
+        begin_s = begin_of(self._catalogue, url, from_s) if from_s else 0
+        to_s = self._question.to_s
+        waiting: list[tuple[int, int, Row]] = []
+        for number, entry in enumerate(self._catalogue.entries(url, begin_s, to_s, ROWS_MAX + 1)):
             row = self._known.get(entry.name)
             if row is None:
                 version = entry.version()
@@ -466,7 +546,16 @@ class _Walk:
                     continue
                 row = row_of(version)
                 self._known.keep(entry.name, row, _ROW_BYTES + 2 * len(url))
-            yield row
+            time_s = _seconds(row)
+            while waiting and waiting[0][0] < time_s:
+                seen_s, _, seen = heappop(waiting)
+                yield visit_row(seen, seen_s)
+            if time_s >= from_s:
+                yield row
+            for seen_s in islice((one for one in entry.seen_s() if from_s <= one <= to_s), ROWS_MAX + 1):
+                heappush(waiting, (seen_s, number, row))
+        for seen_s, _, seen in sorted(waiting, key=lambda one: one[:2]):
+            yield visit_row(seen, seen_s)
 
 
 def _rows(

@@ -29,6 +29,7 @@ ROWS_MAX = 10_000
 PAGE_ADDRESSES = 1_000
 PAGES_MAX = 2_000
 """More are not counted: longer lists are read by resume keys."""
+REVISIT = "warc/revisit"
 NO_PAGE = "there are fewer pages"  # an error, by which clients know that they have them all
 _FILTERS_MAX = 8
 _PATTERN_CHARS_MAX = 200
@@ -116,7 +117,7 @@ def parse_question(parameters: Sequence[tuple[str, str]]) -> CdxQuestion:
     return CdxQuestion(
         urls=urls,
         ranges=ranges,
-        from_s=moment_named(one("from"), "from").from_s if one("from") else 0,
+        from_s=_begin(moment_named(one("from"), "from")) if one("from") else 0,
         to_s=moment_named(one("to"), "to").target_s if one("to") else TIME_MAX_S,
         limit=_number(one("limit"), "limit", ROWS_MAX, -ROWS_MAX, ROWS_MAX) or ROWS_MAX,
         offset=_number(one("offset"), "offset", 0, 0, 10_000_000),
@@ -147,6 +148,10 @@ def moment_named(text: str, name: str) -> Moment:
     if moment is None:
         raise BadQuestionError(f"{name}={text[:40]!r} is not a date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
     return moment
+
+
+def _begin(moment: Moment) -> int:
+    return moment.target_s if moment.is_exact else moment.from_s
 
 
 def _number(text: str, name: str, default: int, least: int, most: int) -> int:
@@ -259,6 +264,12 @@ def row_of(version: Version) -> Row:
         "length": str(version.stored_bytes),
         "door": version.door.replace(" ", ","),
     }
+
+
+def visit_row(row: Row, time_s: int) -> Row:
+    """A visit that found the row's capture unchanged. Its type says so, as in every archive; all else is the
+    original's."""
+    return {**row, "timestamp": format_digits(time_s), "mimetype": REVISIT}
 
 
 def _one_word(mime: str) -> str:

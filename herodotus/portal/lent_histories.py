@@ -229,6 +229,9 @@ class _Entry:
     def version(self) -> Version | None:
         return self.lent
 
+    def seen_s(self) -> Sequence[int]:
+        return self.lent.seen_s
+
 
 @dataclass
 class LentCatalogue:
@@ -275,6 +278,12 @@ class LentCatalogue:
             return self.own.last_visit_s(url, time_s)
         seen = [one for one in self.history_lent.versions if one.id.time_s <= time_s]
         return seen[-1].last_seen_s if seen and seen[-1].visits else None
+
+    def seen_s(self, url: str, time_s: int) -> Sequence[int]:
+        if not self._is_lent(url):
+            return self.own.seen_s(url, time_s)
+        seen = [one for one in self.history_lent.versions if one.id.time_s <= time_s]
+        return seen[-1].seen_s if seen else ()
 
     def digests_at(self, url: str, time_s: int) -> set[bytes]:
         if not self._is_lent(url):

@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heappop, heappush, heapreplace
 from io import BytesIO
+from itertools import groupby
 
 from herodotus.core.cdxj import surt
-from herodotus.core.warc import format_digits
+from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.targets import http_date
 from herodotus.store import Version
 
@@ -99,13 +101,39 @@ def memento_links(
     return ", ".join(links)
 
 
+def sightings(versions: Iterable[Version]) -> Iterator[tuple[int, int]]:
+    """When a page was found as it was, in order, with the number of the version: its first time and each visit that
+    found it unchanged. Versions are oldest first; a later one may have been imported between two visits."""
+    waiting: list[tuple[int, int, Iterator[int]]] = []
+    for place, version in enumerate(versions):
+        yield from _visits_until(waiting, version.first_seen_s)
+        yield version.first_seen_s, place
+        visits = iter(version.seen_s)
+        if (time_s := next(visits, None)) is not None:
+            heappush(waiting, (time_s, place, visits))
+    yield from _visits_until(waiting, TIME_MAX_S + 1)
+
+
+def _visits_until(waiting: list[tuple[int, int, Iterator[int]]], end_s: int) -> Iterator[tuple[int, int]]:
+    """Taken from the heap."""
+    while waiting and waiting[0][0] < end_s:
+        time_s, place, visits = waiting[0]
+        yield time_s, place
+        following = next(visits, None)
+        if following is None:
+            heappop(waiting)
+        else:
+            heapreplace(waiting, (following, place, visits))
+
+
 def moments_of(versions: Iterable[Version]) -> list[int]:
-    return sorted({version.first_seen_s for version in versions})
+    """Each once."""
+    return [time_s for time_s, _ in groupby(time_s for time_s, _ in sightings(versions))]
 
 
 def history_links(origin: str, url: str, versions: Sequence[Version]) -> str:
     """Of a list that shows none of them."""
-    first_s, last_s = versions[0].first_seen_s, versions[-1].first_seen_s
+    first_s, last_s = versions[0].first_seen_s, max(version.last_seen_s for version in versions)
     return memento_links(Places(origin=origin, url=url), first_s=first_s, last_s=last_s)
 
 
@@ -158,16 +186,16 @@ def timemap_cdxj(places: Places, versions: Sequence[Version]) -> Iterator[str]:
     yield '!context ["http://tools.ietf.org/html/rfc7089"]\n'
     yield f"!id {json.dumps({'uri': places.timemap('cdxj')})}\n"
     yield f"!meta {json.dumps({'original_uri': places.url, 'timegate_uri': places.gate})}\n"
-    for version in versions:
+    for time_s, place in sightings(versions):
+        version = versions[place]
         facts = {
-            "uri": places.memento(version.first_seen_s),
-            "datetime": http_date(version.first_seen_s),
+            "uri": places.memento(time_s),
+            "datetime": http_date(time_s),
             "status": version.status,
             "mime": version.mime,
             "digest": f"sha256:{version.id.digest.hex()}",
         }
-        digits = format_digits(version.first_seen_s)
-        yield f"{header_url(surt(version.url))} {digits} {json.dumps(facts)}\n"
+        yield f"{header_url(surt(version.url))} {format_digits(time_s)} {json.dumps(facts)}\n"
 
 
 def _iso(time_s: int) -> str:

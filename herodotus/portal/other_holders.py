@@ -171,7 +171,7 @@ class Elsewhere:
             chosen = await shelf.choose((found.url,), moment)
             assert chosen is not None, "a history has versions"
             is_bent = found.url not in spellings(text or url)
-            if moment.is_exact and chosen.time_s != moment.target_s and not is_bent:
+            if moment.is_exact and chosen.shown_s != moment.target_s and not is_bent:
                 continue  # the reader is led to its date first
             version = next(one for one in found.versions if one.id.time_s == chosen.time_s)
             capture = await self._capture(found, version)

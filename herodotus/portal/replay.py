@@ -180,7 +180,7 @@ def replay_answer(replay: Replay) -> Answer:
         links = links_of(replay.chosen, replay.portal_origin or "")
         context = dataclasses.replace(_plain_context(replay, NO_TYPE), site=replay.framed)
         reports = media_type(_types(head_fields(replay.capture))).is_html
-        return frame_answer(context, _facts(replay), replay.capture.time_s, links, reports=reports)
+        return frame_answer(context, _facts(replay), replay.chosen.shown_s, links, reports=reports)
     capture, flag = replay.capture, replay.flag
     shown = _shown(replay)
     context = _plain_context(replay, shown.media)
@@ -192,9 +192,9 @@ def replay_answer(replay: Replay) -> Answer:
     links = links_of(replay.chosen, replay.portal_origin or "")
     headers |= isolation_headers(context, is_rewritten=shown.is_rewritten)
     headers |= {
-        "Memento-Datetime": http_date(capture.time_s),
+        "Memento-Datetime": http_date(replay.chosen.shown_s),
         "Link": f"{links}, {own_links}" if own_links else links,
-        "Content-Location": memento_path(capture.url, capture.time_s, str(flag)),
+        "Content-Location": memento_path(capture.url, replay.chosen.shown_s, str(flag)),
         "Cache-Control": f"public, max-age={_PAGE_AGE_S}"
         if flag is Flag.PAGE
         else f"public, max-age={_PART_AGE_S}, immutable",
@@ -381,18 +381,18 @@ def is_quick(capture: StoredCapture) -> bool:
 def links_of(chosen: Chosen, origin: str, *, is_gate: bool = False) -> str:
     return memento_links(
         Places(origin=origin, url=chosen.url),
-        first_s=chosen.around.first_s,
-        last_s=chosen.around.last_s,
-        previous_s=None if is_gate else chosen.previous_s,
-        shown_s=chosen.time_s,
-        next_s=None if is_gate else chosen.around.after_s,
+        first_s=chosen.mementos.first_s,
+        last_s=chosen.mementos.last_s,
+        previous_s=None if is_gate else chosen.mementos.previous_s,
+        shown_s=chosen.shown_s,
+        next_s=None if is_gate else chosen.mementos.next_s,
     )
 
 
 def _plain_context(replay: Replay, media: MediaType) -> ReplayContext:
     return ReplayContext(
         page_url=header_url(replay.named_url or replay.capture.url),
-        timestamp=format_digits(replay.capture.time_s),
+        timestamp=format_digits(replay.chosen.shown_s),
         flag=replay.flag,
         portal_origin=replay.portal_origin,
         site=replay.site,
@@ -413,7 +413,7 @@ def _facts(replay: Replay) -> BannerFacts:
     chosen = replay.chosen
 
     def digits(time_s: int | None) -> str | None:
-        return None if time_s is None or time_s == chosen.time_s else format_digits(time_s)
+        return None if time_s is None or time_s == chosen.shown_s else format_digits(time_s)
 
     return BannerFacts(
         first=digits(chosen.around.first_s),

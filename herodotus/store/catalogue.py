@@ -56,6 +56,9 @@ class _Entry:
     def version(self) -> Version | None:
         return self._reader.version_at(self._url, self._key, self._value, self._cache)
 
+    def seen_s(self) -> Sequence[int]:
+        return self._reader.seen_s(self._key)
+
 
 class ArchiveCatalogue:
     """Implements `herodotus.store.Catalogue`; one for each opening of an archive."""
@@ -100,6 +103,10 @@ class ArchiveCatalogue:
         key = self._version_at(url, time_s)
         data = None if key is None else self._archive.index.get(family_key(VISITS, key))
         return None if data is None else decode_visits(data).last_s
+
+    def seen_s(self, url: str, time_s: int) -> Sequence[int]:
+        key = self._version_at(url, time_s)
+        return () if key is None else self._reader.seen_s(key)
 
     def digests_at(self, url: str, time_s: int) -> set[bytes]:
         prefix = url_prefix(position_of(url)) + time_s.to_bytes(4, "big")

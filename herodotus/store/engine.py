@@ -23,6 +23,7 @@ from herodotus.core.copies.possession import Room
 from herodotus.core.errors import IndexFailedError, StoreRefusedError, UnusableArchiveError
 from herodotus.core.index_rows import (
     META,
+    SEEN,
     TOMBSTONE,
     VISITS,
     FilePlace,
@@ -36,12 +37,15 @@ from herodotus.core.index_rows import (
     capture_key,
     decode_entry,
     decode_numbers,
+    decode_seen,
     decode_visits,
     encode_entry,
     encode_numbers,
+    encode_seen,
     encode_visits,
     family_key,
     payload_key,
+    seen_key,
     stem_row,
     url_prefix,
 )
@@ -374,6 +378,7 @@ class Archive:
             batch.put(family_key(TOMBSTONE, key))
             batch.delete(key)
             batch.delete(family_key(VISITS, key))
+            self.forget_seen(batch, key)
             for kind in RowKind:
                 batch.delete(payload_key(key, id_.digest, kind))
 
@@ -409,6 +414,7 @@ class Archive:
             return
         self.write(applying.batch)
         counts: dict[bytes, VisitCount] = {}
+        seen: dict[bytes, set[int]] = {}
         for visit in sorted(applying.visits):
             key = self.version_at(visit.url, visit.time_s)
             if key is None:
@@ -417,10 +423,19 @@ class Archive:
             data = self.index.get(visits_key)
             known = counts.get(visits_key) or (decode_visits(data) if data else VisitCount(count=0, last_s=0))
             counts[visits_key] = VisitCount(count=known.count + 1, last_s=max(known.last_s, visit.time_s))
+            seen.setdefault(seen_key(key, visit.time_s), set()).add(visit.time_s)
         changes: list[tuple[bytes, bytes | None]] = [
             (key, encode_visits(value)) for key, value in counts.items()
         ]
+        for key, times in seen.items():
+            data = self.index.get(key)
+            changes.append((key, encode_seen(key, times.union(decode_seen(key, data) if data else ()))))
         self.index.write(IndexBatch([*changes, position]))
+
+    def forget_seen(self, batch: IndexBatch, capture: bytes) -> None:
+        prefix = family_key(SEEN, capture)
+        for key, _ in self.index.scan(prefix, after(prefix)):
+            batch.delete(key)
 
     def version_at(self, url: str, time_s: int) -> bytes | None:
         """The index key of the newest capture of a URL that is not newer than a time."""

@@ -279,6 +279,10 @@ class VersionEntry(Protocol):
         """None where it is damaged, gone meanwhile, or of another URL."""
         ...
 
+    def seen_s(self) -> Sequence[int]:
+        """When it was found unchanged, ascending; from the index alone."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerFacts:
@@ -315,6 +319,10 @@ class Catalogue(Protocol):
 
     def last_visit_s(self, url: str, time_s: int) -> int | None:
         """When the version of that second was last found unchanged."""
+        ...
+
+    def seen_s(self, url: str, time_s: int) -> Sequence[int]:
+        """All times at which it was, ascending, as far as they are kept; of a version without visits none."""
         ...
 
     def digests_at(self, url: str, time_s: int) -> set[bytes]:

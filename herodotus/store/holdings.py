@@ -237,6 +237,7 @@ def _forgetting(archive: Archive, victims: Collection[tuple[bytes, CaptureId | N
         batch.added -= 1
         batch.delete(key)
         batch.delete(family_key(VISITS, key))
+        archive.forget_seen(batch, key)
         if id_ is not None:
             for kind in RowKind:
                 batch.delete(payload_key(key, id_.digest, kind))

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from struct import pack, unpack
 from sys import intern
 
 from crawler.core.urls import STEM_KEY_BYTES, nearest, stem, stem_key
@@ -23,6 +24,7 @@ from herodotus.core.index_rows import (
     BUCKETS,
     CAPTURE,
     KEY_BYTES,
+    SEEN,
     VISITS,
     FilePlace,
     IndexEntry,
@@ -33,6 +35,7 @@ from herodotus.core.index_rows import (
     capture_key,
     captures_of_payload,
     decode_entry,
+    decode_seen,
     decode_visits,
     family_key,
     payload_prefix,
@@ -61,6 +64,8 @@ SPELLINGS_MAX = 64
 RECORDS_TRIED_MAX = 4
 """Of a URL whose first records are damaged."""
 HISTORY_MAX = 100_000  # some 40 MB; larger histories are read by spans of time
+SEEN_MAX = 100_000
+"""Visits whose times one history holds, 400 kB; of later versions the last visit alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +90,18 @@ class Version:
     """By which it came in (`core.doors`), in words; "" when its record does not say."""
     steward: str = ""
     """The key of the steward that permitted the fetch, in hex; "" when its record names none."""
+    seen: bytes = b""
+    """When it was found unchanged, four bytes each, ascending; of many visits, or of old ones, the last may be all."""
 
     @property
     def first_seen_s(self) -> int:
         return self.id.time_s
+
+    @property
+    def seen_s(self) -> Sequence[int]:
+        if not self.seen:
+            return (self.last_seen_s,) if self.visits else ()
+        return unpack(f">{len(self.seen) // 4}I", self.seen)
 
 
 class MemberCache:
@@ -98,6 +111,7 @@ class MemberCache:
         self._files = files
         self._at: tuple[int, int] | None = None
         self._content, self._rest = b"", b""
+        self.seen_left = SEEN_MAX
         self.sizes: dict[bytes, int] = {}
         """Of payloads that were met in other records."""
         self._ahead: OrderedDict[int, tuple[int, bytes]] | None = OrderedDict() if reads_ahead else None
@@ -210,6 +224,8 @@ class Reader:
             return None
         data = self._archive.index.get(family_key(VISITS, key))
         visits = decode_visits(data) if data is not None else None
+        seen = () if visits is None or visits.count == 1 else self.seen_s(key, cache.seen_left)
+        cache.seen_left -= len(seen)
         # Versions of one URL have most words in common, and of a long history each would be there many times.
         return Version(
             id=capture.id,
@@ -225,7 +241,22 @@ class Reader:
             voucher=intern(capture.voucher),
             door=intern(capture.door),
             steward=intern(capture.steward),
+            seen=pack(f">{len(seen)}I", *seen),
         )
+
+    def seen_s(self, key: bytes, most: int = SEEN_MAX) -> list[int]:
+        """When a version was found unchanged, ascending; the last visit is among them. Older releases kept that one
+        alone."""
+        data = self._archive.index.get(family_key(VISITS, key))
+        if data is None:
+            return []
+        prefix = family_key(SEEN, key)
+        found = (
+            time_s
+            for row, value in self._archive.index.scan(prefix, after(prefix))
+            for time_s in decode_seen(row, value)
+        )
+        return sorted({decode_visits(data).last_s, *islice(found, max(0, most - 1))})
 
     def _size_of(self, capture: StoredCapture, cache: "MemberCache") -> int:
         """Of its payload, which another record has; a history repeats few of them."""

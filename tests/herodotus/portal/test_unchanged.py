@@ -8,7 +8,7 @@ import pytest
 
 from herodotus.core.warc import NOT_MODIFIED_PROFILE, REVISIT_PROFILE, format_record
 from herodotus.store.warc_import import ImportReport, import_file
-from tests.herodotus.portal.library import HOME, SITE, Library
+from tests.herodotus.portal.library import HOME, ORIGIN, SITE, Library
 from tests.herodotus.store.making import sha1_text
 
 BODY = b"<p>day one"
@@ -80,6 +80,28 @@ def test_each_form_is_shown_as_the_page_of_its_day(form: str) -> None:
     assert shown(library, f"/web/20260105id_/{HOME}") == (200, b"<p>day five")
     page = library.get(f"/web/*/{HOME}").body
     assert b'href="/web/20260102/' in page  # the day is in the calendar
+
+
+@pytest.mark.parametrize("was_at", [HOME, "http://example.org/"])
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_is_a_memento_of_its_day_in_every_list(form: str, was_at: str) -> None:
+    library = Library()
+    profile, block, *fields = FORMS[form]
+    led = [(name, was_at if value == HOME else value) for name, value in fields]
+    first = original(OTHER if form == "same elsewhere" else was_at)
+    report = taken_in(library, first, revisit(profile, block, *led))
+    assert (report.skipped, report.orphans) == (0, 0), report.problems
+    rows = [line.split(" ") for line in library.get(f"/cdx/search/cdx?url={HOME}").body.decode().splitlines()]
+    assert [row[1] for row in rows if row[1][:8] == "20260102"] == ["20260102060000"]
+    _, _, address, mime, status, digest, length = rows[-1]
+    assert (address in (HOME, was_at), status, f"sha1:{digest}") == (True, "200", sha1_text(BODY))
+    assert mime in ("warc/revisit", "text/html")
+    assert int(length) > 0
+    memento = f"{ORIGIN}/web/20260102060000/{address}"
+    assert f"<{memento}>".encode() in library.get(f"/web/timemap/link/{address}").body
+    answer = library.get(f"/web/20260102060000id_/{address}")
+    assert (answer.status, answer.body) == (200, BODY)
+    assert answer.headers["Memento-Datetime"] == "Fri, 02 Jan 2026 06:00:00 GMT"
 
 
 @pytest.mark.parametrize("form", FORMS)
