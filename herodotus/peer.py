@@ -4,7 +4,7 @@ Everything concrete is built here and hangs from one task group, so that stoppin
 no error is lost. The life: lock the home, open the parts, say "ready", wait for a signal, drain, leave.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -162,6 +162,7 @@ class Peer:
         quota_bytes = int(parts.settings.copies.quota_mb * 1e6)
         self._quotas = Quotas(quota_bytes, self._proven_bytes, kept_quotas(parts.home.quotas))
         self._tenure = Tenure(kept_tenure(parts.home.tenure))
+        self._restored = parts.restored
         self._copies = Copies(
             self._copies_parts(own_key),
             parts.settings.copies,
@@ -505,6 +506,10 @@ class Peer:
         own_key = self._parts.key.public_key().public_bytes_raw()
         return len({one.peer for one in self._membership.node.positions()} - {own_key})
 
+    def was_put_back(self, names: Iterable[str]) -> None:
+        """Files of the home, from their second copies."""
+        self._restored = (*self._restored, *(name for name in names if name not in self._restored))
+
     async def status(self) -> PeerStatus:
         parts = self._parts
         store = await self._archive.status()
@@ -549,7 +554,7 @@ class Peer:
             notices=self._notices.status(),
             budget=replace(self._budget.statistics(), connections=self._line_rooms.connections.status()),
             leaving=self._leaving.status(),
-            restored=parts.restored,
+            restored=self._restored,
         )
         return replace(found, said=said(found), alarms=alarms(found))
 

@@ -527,7 +527,7 @@ class PeerStatus:
     budget: BudgetStatus = field(default_factory=BudgetStatus)
     leaving: LeavingStatus = field(default_factory=LeavingStatus)
     restored: tuple[str, ...] = ()
-    """Files of the home that were lost or damaged, and put back at this start."""
+    """Files of the home that were lost or damaged, and put back since this start began."""
     said: SaidStatus = field(default_factory=SaidStatus)
     alarms: tuple[str, ...] = ()
     """Sentences for the operator, each about something that needs action."""

@@ -10,6 +10,7 @@ A second copy never wins against what somebody wrote: see `is_damage`.
 
 import json
 import logging
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
@@ -121,12 +122,14 @@ class _Member(NamedTuple):
     path: Path
     mode: int
     is_by_hand: bool = False
+    may_end_earlier: bool = False
+    """Somebody may take its last lines out, and mean it."""
 
 
 def _members(home: Path) -> Iterator[_Member]:
     yield _Member(home / "state" / "home.json", 0o644)
     yield _Member(home / "network.toml", 0o644, is_by_hand=True)
-    yield _Member(home / "config.toml", 0o600, is_by_hand=True)
+    yield _Member(home / "config.toml", 0o600, is_by_hand=True, may_end_earlier=True)
     yield _Member(home / "identity.key", 0o600)
     yield _Member(home / "identity.previous.key", 0o600)
 
@@ -137,24 +140,50 @@ def _second(home: Path, path: Path) -> Path:
 
 def restore_home(home: Path) -> list[str]:
     """Put back what is lost or damaged; names of those files. For a home that is locked, or about to be."""
-    restored = []
-    for path, mode, is_by_hand in _members(home):
-        copy = kept(_second(home, path))
-        if copy is None:
-            continue
-        try:
-            problem = _problem(path, copy, is_by_hand=is_by_hand)
-            if problem:
-                put_back(path, copy.content, problem, mode=mode)
-                restored.append(path.name)
-        except (OSError, HerodotusError) as error:
-            logger.warning("not put back path=%s error=%s", path, error)
-    return restored
+    return [one.path.name for one in _members(home) if _restore(home, one)]
+
+
+class HomeWatch:
+    """Puts back what a running peer's home lost. What is hurt at one look may just be written; at two it is not."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._hurt: set[str] = set()
+
+    def look(self) -> list[str]:
+        hurt = {one.path.name: one for one in _members(self._home) if _problem_of(self._home, one)}
+        again = [one for name, one in hurt.items() if name in self._hurt]
+        self._hurt = set(hurt)
+        return [one.path.name for one in again if _restore(self._home, one)]
+
+
+def _restore(home: Path, member: _Member) -> bool:
+    copy = kept(_second(home, member.path))
+    if copy is None:
+        return False
+    try:
+        problem = _problem(member, copy)
+        if problem:
+            put_back(member.path, copy.content, problem, mode=member.mode)
+    except (OSError, HerodotusError) as error:
+        logger.warning("not put back path=%s error=%s", member.path, error)
+        return False
+    return bool(problem)
+
+
+def _problem_of(home: Path, member: _Member) -> str:
+    copy = kept(_second(home, member.path))
+    if copy is None:
+        return ""
+    try:
+        return _problem(member, copy)
+    except OSError as error:
+        return str(error)
 
 
 def keep_home(home: Path) -> None:
     """All that makes the home was read and is sound."""
-    for path, _, _ in _members(home):
+    for path, *_ in _members(home):
         second = _second(home, path)
         try:
             content = path.read_bytes()
@@ -173,18 +202,36 @@ def forget(home: Path, name: str) -> None:
     _second(home, home / name).unlink(missing_ok=True)
 
 
-def _problem(path: Path, copy: Kept, *, is_by_hand: bool) -> str:
+def _problem(member: _Member, copy: Kept) -> str:
+    path = member.path
     if path.is_dir():
         return "it is a folder"
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return "it was gone"
-    if is_damage(path, content, copy, is_by_hand=is_by_hand):
+    if member.may_end_earlier and _ends_at_a_line(content, copy.content) and _is_toml(content):
+        return ""
+    if is_damage(path, content, copy, is_by_hand=member.is_by_hand):
         return "it is damaged"
     if not _can_be_read(path.name, content):
         return "it cannot be read"
     return ""
+
+
+def _ends_at_a_line(content: bytes, kept_content: bytes) -> bool:
+    """Whether whole lines are missing at the end, and nothing else."""
+    rest = kept_content[len(content) :]
+    is_at_a_line = content.endswith(b"\n") or rest.startswith(b"\n")
+    return bool(content) and kept_content.startswith(content) and is_at_a_line
+
+
+def _is_toml(content: bytes) -> bool:
+    try:
+        tomllib.loads(content.decode())
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _can_be_read(name: str, content: bytes) -> bool:

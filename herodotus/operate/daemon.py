@@ -15,6 +15,7 @@ from herodotus.core.settings.sections import Settings
 from herodotus.core.status import PeerStatus
 from herodotus.home.folder import publish_address
 from herodotus.home.identity import shown_peer_id
+from herodotus.home.second_copies import HomeWatch
 from herodotus.operate.heap import give_back_remains, remains_of_malloc
 from herodotus.operate.order_socket import open_door
 from herodotus.operate.systemd import ServiceManager
@@ -24,6 +25,8 @@ from herodotus.world import World
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 2.0
+LOOK_AT_HOME_S = 30.0
+"""What is hurt at two looks is put back: within a minute, like other files of a home."""
 BEGIN_ANEW_S = 10.0
 """After a start at least: a disk that damages each index at once must not have the peer start again all day."""
 
@@ -44,6 +47,7 @@ async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], N
             async with peer.serving(), open_door(parts.home, peer.perform):
                 publish_address(parts.home, peer.http)
                 tasks.start_soon(give_back_remains, remains_of_malloc())
+                tasks.start_soon(_keep_home_whole, HomeWatch(parts.home.path), peer)
                 tasks.start_soon(_end_when_left, peer, stop)
                 damaged = anyio.Event()
                 tasks.start_soon(_end_when_damaged, peer, damaged, stop)
@@ -58,6 +62,12 @@ async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], N
             tasks.cancel_scope.cancel()
     logger.info("stopped")
     return must_begin_anew
+
+
+async def _keep_home_whole(watch: HomeWatch, peer: Peer) -> None:
+    while True:
+        await anyio.sleep(LOOK_AT_HOME_S)
+        peer.was_put_back(await anyio.to_thread.run_sync(watch.look))
 
 
 def check_contact(charter: Charter, settings: Settings) -> None:

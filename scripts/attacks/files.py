@@ -30,7 +30,7 @@ from herodotus.operate import lab_web
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import seal
 from herodotus.store.slices import archive_at
-from scripts.attacks.commands import command, facts
+from scripts.attacks.commands import CommandFailed, command, facts
 from scripts.attacks.with_programs import warc_record
 from scripts.demos import reading
 from scripts.sweeps.looking import contents_today
@@ -322,7 +322,10 @@ class Hospital:
             if reading.raw(self.victim.http, url, "2026") is not None:
                 found.append(f"{url} was removed and is shown")
         if not found:
-            verified: Any = facts(self.victim.home, "verify")
+            try:
+                verified: Any = facts(self.victim.home, "verify")
+            except CommandFailed as error:
+                return [str(error)]
             if not verified["is_sound"]:
                 found.append(f"verify: {json.dumps(verified)[:300]}")
         return found

@@ -12,7 +12,16 @@ from herodotus.home.durable import DAMAGED, set_aside, write_durably
 from herodotus.home.folder import Home
 from herodotus.home.identity import load_key, names_of_key
 from herodotus.home.rotation import rotate
-from herodotus.home.second_copies import Kept, encode, is_damage, keep_home, kept, restore_home, second_of
+from herodotus.home.second_copies import (
+    HomeWatch,
+    Kept,
+    encode,
+    is_damage,
+    keep_home,
+    kept,
+    restore_home,
+    second_of,
+)
 from herodotus.home.state_files import read_state_file, write_state_file
 from tests.herodotus.operate.cli.processes import new_home
 
@@ -140,6 +149,34 @@ def test_settings_that_a_person_changed_stay(tmp_path: Path) -> None:
     assert restore_home(home.path) == []
     home.config.write_text(text[:-2] + "!\n")
     assert restore_home(home.path) == [], "a mistake is answered with the line that is wrong"
+
+
+def test_the_last_settings_may_be_taken_out(tmp_path: Path) -> None:
+    home = _home(tmp_path)
+    home.config.write_text("[store]\n\n[budget]\nniceness = 5\n")
+    keep_home(home.path)
+    text = home.config.read_text()
+    for left in (text.removesuffix("niceness = 5\n"), text.removesuffix("\nniceness = 5\n")):
+        home.config.write_text(left)
+        assert restore_home(home.path) == []
+    home.config.write_text(text.removesuffix("= 5\n"))
+    assert restore_home(home.path) == ["config.toml"], "a line that is cut off is damage"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_running_peer_puts_back_what_stays_hurt(tmp_path: Path, name: str) -> None:
+    home = _home(tmp_path)
+    path, watch = home.path / name, HomeWatch(home.path)
+    before = path.read_bytes()
+    assert watch.look() == []
+    path.unlink()
+    assert watch.look() == [], "an editor may be about to write it"
+    path.write_bytes(before)
+    assert watch.look() == []
+    path.unlink()
+    path.mkdir()
+    assert [watch.look(), watch.look(), watch.look()] == [[], [path.name], []]
+    assert path.read_bytes() == before
 
 
 def test_a_key_that_somebody_put_there_stays(tmp_path: Path) -> None:
