@@ -22,9 +22,12 @@ from herodotus.core.replay import (
     HolderNote,
     NamedSite,
     Names,
+    ReplayContext,
+    isolation_headers,
     label_flag,
     label_headers,
     label_of,
+    readable_date,
     wants_frame,
 )
 from herodotus.core.warc import TIME_MAX_S, format_digits
@@ -169,20 +172,54 @@ def _asker(request: Request, site: NamedSite | None) -> str:
     return origin if site.names.label_in(known) is not None else ""
 
 
-def _nothing_at_label(request: Request, site: NamedSite, url: str) -> Answer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Near:
+    """What comes nearest to something that is missing, and where the page that asks for it finds it."""
+
+    url: str
+    time_s: int
+    address: str
+
+
+def _nothing(asked: Asked, url: str, flag: Flag, time_s: int, near: _Near | None = None) -> Answer:
     """As live a thing is missing: a script learns it by its status, a reader by a sentence in the frame."""
-    is_page = request.header("sec-fetch-dest") in _PAGES
+    request, site = asked.request, asked.site
+    is_page = request.header("sec-fetch-dest") in _PAGES if site is not None else flag in _FRAMES
     words = f"<!DOCTYPE html><title>Not archived</title><p>Not archived: {escape(url[:500])}</p>"
+    if near is not None:
+        date = readable_date(format_digits(near.time_s))
+        shown = escape(near.url[:500])
+        words += f'<p>Nearest: <a href="{escape(near.address)}">{shown}</a>, {date}</p>'
+    if site is not None:
+        headers = label_headers(site.names, _asker(request, site))
+    else:
+        context = ReplayContext(
+            page_url=header_url(url),
+            timestamp=format_digits(time_s),
+            flag=flag,
+            portal_origin=asked.origin or None,
+        )
+        headers = isolation_headers(context, is_rewritten=False)
     return Answer(
         status=HTTPStatus.NOT_FOUND,
         content_type="text/html; charset=utf-8" if is_page else "text/plain; charset=utf-8",
         body=words.encode("utf-8", "replace") if is_page else b"",
-        headers={**label_headers(site.names, _asker(request, site)), "Cache-Control": "no-cache"},
+        headers={**headers, "Cache-Control": "no-cache"},
     )
 
 
+_FRAMES = (Flag.FRAME, Flag.MAIN)
 _NAMED = (Flag.PAGE, Flag.FRAME, Flag.MAIN, Flag.RAW, Flag.RAW_MOVED)
 """Who asks so shall see the address of what is shown; a part of a page has no address bar."""
+
+
+_CODE = ("script", "worker", "sharedworker")
+
+
+def _as_script(request: Request, target: WebTarget) -> WebTarget:
+    """What a page in the sandbox asks for by a relative address has the page's flag."""
+    is_code = target.flag in (Flag.MAIN, Flag.FRAME) and request.header("sec-fetch-dest") in _CODE
+    return replace(target, flag=Flag.SCRIPT) if is_code else target
 
 
 class ArchivePages:
@@ -404,7 +441,7 @@ class ArchivePages:
             }
             answer = moved(places.memento(chosen.shown_s, str(target.flag)), headers=headers)
         else:
-            found = await self._shown(asked, target, chosen)
+            found = await self._shown(asked, _as_script(asked.request, target), chosen)
             if found is None:
                 return failure(
                     asked.request,
@@ -424,27 +461,51 @@ class ArchivePages:
         script = our_script(request.path) if request.path == CLIENT_PATH else None
         if script is not None:
             return script
-        if request.method not in ("GET", "HEAD"):
-            return self._preflight(request, site)
         url = f"{site.label.origin}{request.target}"
+        flag = label_flag(request.header("sec-fetch-dest"))
         named = parse_moment(site.label.date)
+        if request.method not in ("GET", "HEAD"):
+            return self._preflight(request, site) or _nothing(asked, site.label.origin, flag, 0)
         if named is None:
-            return _nothing_at_label(request, site, url)
+            return _nothing(asked, url, flag, 0)
         moment = replace(named, digits="")  # so that its capture is what other holders are asked for
         urls = spellings(url)
-        flag = label_flag(request.header("sec-fetch-dest"))
         target = WebTarget(kind=TargetKind.REPLAY, url=url, moment=moment, flag=flag)
         chosen = await self._shelf.choose(urls, moment, exact=Exact(time_s=None, urls=urls))
         if chosen is None:
             found = await self._not_here(asked, urls[0], text=url, moments=(moment,))
         else:
             found = await self._shown(asked, target, chosen)
-        return found or _nothing_at_label(request, site, url)
+        return found or await self._gone(asked, url, flag, moment)
 
-    def _preflight(self, request: Request, site: NamedSite) -> Answer:
+    async def _gone(self, asked: Asked, url: str, flag: Flag, moment: Moment) -> Answer:
+        """What no peer has that was asked. A frame names what comes nearest: a spelling that may be meant, or the
+        page itself on a day whose copy can be read."""
+        is_frame = flag in _FRAMES
+        near = await self._nearest(asked, url, flag, moment) if is_frame else None
+        return _nothing(asked, url, flag, moment.target_s, near)
+
+    async def _nearest(self, asked: Asked, url: str, flag: Flag, moment: Moment) -> _Near | None:
+        meant = await self._shelf.ask(lambda catalogue: catalogue.spellings((url,), is_sure=False))
+        for one in meant[:1]:
+            chosen = await self._shelf.choose((one,), moment)
+            if chosen is None:
+                continue
+            if asked.site is None:
+                address = memento_path(one, chosen.time_s, str(flag))
+            else:
+                start = "/".join(one.split("/", 3)[:3])
+                led = asked.site.led(start.encode())
+                if led is None:
+                    continue
+                address = f"{led.decode()}{one.removeprefix(start)}"
+            return _Near(url=one, time_s=chosen.time_s, address=address)
+        return None
+
+    def _preflight(self, request: Request, site: NamedSite) -> Answer | None:
         """Whatever a page asks leave for; the answer to other methods is that nothing is archived."""
         if request.method != "OPTIONS" or not request.header("access-control-request-method"):
-            return _nothing_at_label(request, site, site.label.origin)
+            return None
         words = request.header("access-control-request-headers")
         headers = {
             **label_headers(site.names, _asker(request, site)),
@@ -473,18 +534,14 @@ class ArchivePages:
     async def _missing(self, asked: Asked, target: WebTarget, url: str) -> Answer:
         assert target.moment is not None
         moments = (target.moment,) if target.moment.is_exact else ()
-        if target.flag in (Flag.PAGE, Flag.FRAME, Flag.MAIN):
+        if target.flag is Flag.PAGE:
             return await self._not_archived(asked, url, text=target.url, moments=moments)
         found = await self._not_here(asked, url, text=target.url, moments=moments)
         if found is not None:
             return found
-        # A picture or style of a page: nobody reads what is said about it.
-        return Answer(
-            status=HTTPStatus.NOT_FOUND,
-            content_type="text/plain; charset=utf-8",
-            body=b"not archived\n",
-            headers={**PUBLIC, **_BRIEF},
-        )
+        if wants_json(asked.request) and target.flag in _FRAMES:
+            return problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
+        return await self._gone(asked, url, target.flag, target.moment)
 
     async def _shown(self, asked: Asked, target: WebTarget, chosen: Chosen) -> Answer | None:
         """None: it cannot be read."""

@@ -1,19 +1,20 @@
-// Herodotus: lets an archived page at its label believe where it is. Apache-2.0.
+// Herodotus: lets an archived page believe where it is, at its label or in the box. Apache-2.0.
 // It helps pages and keeps nothing in: that is for the answer's headers (docs/understand/replay.md).
+// Lines from `//[names` or `//[box` to `//]` are served that way only.
 (function () {
   "use strict";
-  var inWorker = typeof document === "undefined", here = self.location;
-  var script = inWorker ? null : document.currentScript;
+  var inWorker = typeof document === "undefined", here = self.location, NativeURL = self.URL;
+  var script = inWorker ? null : document.currentScript, tabs = /[\t\n\r]+/g;
+  function escaped(text) { return text.replace(/[^\w:]/g, "\\$&"); }
+
+  // -- addresses: to where they are archived, and back -----------------------------------------------------
+//[names
   var from = inWorker ? here.href.replace(/^blob:/, "") : script ? script.src : "";
   var label = /^(https?:)\/\/(\d{14})-[hs]\d*-[a-z0-9_-]+\.([^\/]+)\//.exec(from);
   if (!label) return;
-  if (script) script.remove();
-  var scheme = label[1], date = label[2], suffix = label[3], ownOrigin = new URL(from).origin, client = ownOrigin + "/_hd/client.js";
-  var anyLabel = new RegExp(scheme + "//(\\d{14})-([hs])(\\d*)-([a-z0-9_-]+)\\." + suffix.replace(/[.\-]/g, "\\$&") + "(?![\\w.-])", "g");
-  var absolute = /^[\x00-\x20]*(?:https?:|[\/\\]{2})/i, tabs = /[\t\n\r]+/g;
-  var NativeURL = self.URL;
-
-  // -- addresses: to labels, and back ---------------------------------------------------------------------
+  var scheme = label[1], date = label[2], suffix = label[3], ownOrigin = new NativeURL(from).origin, client = ownOrigin + "/_hd/client.js";
+  var anyLabel = new RegExp(scheme + "//(\\d{14})-([hs])(\\d*)-([a-z0-9_-]+)\\." + escaped(suffix) + "(?![\\w.-])", "g");
+  var absolute = /^[\x00-\x20]*(?:https?:|[\/\\]{2})/i, inStyles = /(url\(\s*["']?|@import\s+["'])((?:https?:)?\/\/[^"')\s]+)/gi;
   function labelOf(origin) {
     var parts = /^http(s?):\/\/([a-z0-9_.-]+)(?::(\d+))?$/.exec(origin);
     if (!parts) return null;
@@ -28,7 +29,6 @@
     });
   }
   function isLabel(text) { anyLabel.lastIndex = 0; var found = anyLabel.exec(text); return !!found && found.index === 0; }
-  var baseOf = Object.getOwnPropertyDescriptor(inWorker ? {} : Node.prototype, "baseURI");
   function base() { return original(inWorker ? from : baseOf.get.call(document)); }
   function led(reference) {
     var text = String(reference);
@@ -38,6 +38,42 @@
       return to ? to + url.pathname + url.search + url.hash : text;
     } catch (error) { return text; }
   }
+  function ledAs(value) { return led(value); }
+  var site = original(ownOrigin);
+//]
+//[box
+  var facts = inWorker ? self.__hdat : [(script ? script.src : "").replace(/_\/client\.js$/, ""), here.protocol === "about:" ? document.baseURI : here.href];
+  var prefix = facts[0], memento = /^(\d{14})([a-z]{2}_)?\/(https?:\/\/[^\/?#]*)([^]*)/.exec(facts[1].indexOf(prefix) ? "" : facts[1].slice(prefix.length));
+  if (!memento) return;
+  var date = memento[1], ownFlag = memento[2] || "", site = memento[3], path = memento[4].replace(/^(?!\/)/, "/");
+  var portal = new NativeURL(prefix).origin, client = prefix + "_/client.js";
+  var place = "(?:" + escaped(portal) + ")?" + escaped(prefix.slice(portal.length));
+  var archived = new RegExp(place + "\\d{14}(?:[a-z]{2}_)?/(?=https?:/)", "g"), already = new RegExp("^" + place + "(?:\\d{1,14}(?:[a-z]{2}_)?/https?:/|_/)");
+  var rooted = /^(?:https?:|[\/\\])/i, inStyles = /(url\(\s*["']?|@import\s+["'])((?:https?:\/)?\/[^"')\s]*)/gi;
+  function original(text) {
+    if (typeof text !== "string") return text;
+    return text.indexOf(portal) === 0 && /^(?:[\/?#]|$)/.test(text.slice(portal.length)) && !already.test(text) ? site + text.slice(portal.length) : text.replace(archived, "");
+  }
+  function base() { return inWorker ? site + path : original(baseOf.get.call(document)); }
+  function led(reference, flag, from) {
+    var text = String(reference), plain = text.replace(/^[\x00-\x20]+/, "").replace(tabs, "");
+    if (already.test(plain)) return text;
+    try {
+      var url = new NativeURL(original(plain), from || base());
+      return /^https?:$/.test(url.protocol) ? prefix + date + (flag === undefined ? "oe_" : flag) + "/" + url.href : text;
+    } catch (error) { return text; }
+  }
+  var flags = { SCRIPT: "js_", IFRAME: "if_", FRAME: "if_", LINK: "cs_", IMG: "im_", IMAGE: "im_", INPUT: "im_", A: ownFlag, AREA: ownFlag, FORM: ownFlag, BASE: ownFlag, BUTTON: ownFlag };
+  // What is relative is found by the base; but scripts and frames are asked for as such.
+  function ledAs(value, tag, name, element) {
+    var plain = String(value).replace(/^[\x00-\x20]+/, "").replace(tabs, "");
+    if (/^(?:#|$)/.test(plain) || !rooted.test(plain) && !/^(?:SCRIPT|I?FRAME)$/.test(tag)) return value;
+    var isCode = tag === "LINK" && element && (/modulepreload/i.test(element.rel) || element.as === "script");
+    return led(value, isCode ? "js_" : name === "poster" ? "im_" : name === "formaction" ? ownFlag : flags[tag]);
+  }
+//]
+  if (script) script.remove();
+  var baseOf = Object.getOwnPropertyDescriptor(inWorker ? {} : Node.prototype, "baseURI");
   function ledSet(text) {
     return String(text).replace(/(^|,\s+|,(?=https?:|\/\/))(\s*)(\S+)/g, function (whole, comma, gap, address) {
       return comma + gap + led(address);
@@ -45,21 +81,20 @@
   }
   function ledStyle(text) {
     text = String(text);
-    if (text.indexOf("//") < 0) return text;
-    return text.replace(/(url\(\s*["']?|@import\s+["'])((?:https?:)?\/\/[^"')\s]+)/gi, function (whole, start, address) {
-      return start + led(address);
-    });
+    if (text.indexOf("/") < 0) return text;
+    return text.replace(inStyles, function (whole, start, address) { return start + led(address); });
   }
-  var named = /(<[a-z][^<>]*?\s|\s)(src|href|action|formaction|poster|data|background|srcset|style|srcdoc)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)/gi;
+  var tags = /<([a-z][^\s\/>]*)((?:[^>"']|"[^"]*"|'[^']*')*)(>|$)/gi;
+  var named = /(\s)(src|href|xlink:href|action|formaction|poster|data|srcset|style)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)/gi;
   function ledMarkup(html) {
     html = String(html);
-    if (html.indexOf("//") < 0 && html.indexOf("srcdoc") < 0) return html;
-    html = html.replace(named, function (whole, start, name, equals, value) {
-      var quote = /^["']/.test(value) ? value[0] : "", text = quote ? value.slice(1, -1) : value;
-      name = name.toLowerCase();
-      if (name === "srcdoc") return whole;
-      var made = name === "srcset" ? ledSet(text) : name === "style" ? ledStyle(text) : led(text);
-      return made === text ? whole : start + name + equals + quote + made + quote;
+    if (html.indexOf("/") < 0) return html;
+    html = html.replace(tags, function (whole, tag, inner, end) {
+      if (/^meta$/i.test(tag) && /http-equiv\s*=\s*["']?refresh/i.test(inner)) inner = inner.replace(/(url\s*=\s*["']?)([^\s"'>]+)/i, function (one, start, to) { return start + ledAs(to, "A", "href"); });
+      return inner.indexOf("=") < 0 ? whole : "<" + tag + inner.replace(named, function (one, start, name, equals, value) {
+        var quote = /^["']/.test(value) ? value[0] : "", text = quote ? value.slice(1, -1) : value, made = change(tag, name, text);
+        return made === text ? one : start + name + equals + quote + made + quote;
+      }) + end;
     });
     return html.replace(/(<style[^>]*>)([^<]*)/gi, function (whole, tag, rules) { return tag + ledStyle(rules); });
   }
@@ -110,8 +145,13 @@
   function requests(scope) {
     var Asked = scope.Request;
     function options(given) {
-      if (!given || !given.referrerPolicy) return given;
-      return Object.assign({}, given, { referrerPolicy: "unsafe-url" });
+      if (!given) return given;
+      given = given.referrerPolicy ? Object.assign({}, given, { referrerPolicy: "unsafe-url" }) : given;
+//[box
+      // Here all is of another origin, and no answer is for cookies.
+      if (given.credentials === "include" || given.mode === "same-origin") given = Object.assign({}, given, { credentials: "omit", mode: "cors" });
+//]
+      return given;
     }
     constructor(scope, "Request", function (given) {
       return [given[0] instanceof Asked ? given[0] : led(given[0]), options(given[1])];
@@ -129,6 +169,9 @@
         return function () { var given = Array.prototype.slice.call(arguments); given[1] = led(given[1]); return native.apply(this, given); };
       });
       property(scope.XMLHttpRequest.prototype, "responseURL", plain);
+//[box
+      property(scope.XMLHttpRequest.prototype, "withCredentials", null, function () { return false; });
+//]
     });
     attempt(function () {
       constructor(scope, "EventSource", function (given) { return [led(given[0])].concat(given.slice(1)); });
@@ -136,27 +179,65 @@
     });
     property(scope.MessageEvent.prototype, "origin", plain);
     ["Worker", "SharedWorker"].forEach(function (kind) {
+      var Native = scope.Worker;
       if (!scope[kind]) return;
+//[names
       constructor(scope, kind, function (given) {
-        var address = led(given[0]), isModule = given[1] && given[1].type === "module";
+        var address = led(given[0]);
         if (/^blob:/.test(address)) attempt(function () {
-          var reader = new XMLHttpRequest();
-          reader.open("GET", address, false);
-          reader.send();
-          var start = isModule ? "import \"" + client + "\";" : "importScripts(\"" + client + "\");";
-          address = NativeURL.createObjectURL(new Blob([start, reader.responseText], { type: "text/javascript" }));
+          var isModule = given[1] && given[1].type === "module";
+          address = blobOf([isModule ? "import \"" + client + "\";" : "importScripts(\"" + client + "\");", read(address)]);
         });
         return [address].concat(given.slice(1));
       });
+//]
+//[box
+      // Without an origin only a blob makes a worker, which fetches the rest. One of a shared kind is shared with nobody.
+      attempt(function () {
+        scope[kind] = new Proxy(scope[kind], {
+          construct: function (target, given) {
+            var address = led(given[0], "js_"), isShared = kind === "SharedWorker";
+            var isModule = !!given[1] && given[1].type === "module", isFile = /^http/.test(address);
+            var code = isFile ? address : "data:text/javascript," + encodeURIComponent(isModule ? read(address) : "");
+            var facts = [prefix, isFile ? address : prefix + date + "js_/" + base(), isShared, isModule ? code : ""];
+            var start = "self.__hdat=" + JSON.stringify(facts) + ";importScripts(\"" + client + "\"" + (isModule || !isFile ? "" : ",\"" + address + "\"") + ");";
+            var made = new Native(blobOf([start, isModule || isFile ? "" : read(address)]), given[1] && { name: given[1].name });
+            if (isShared) {
+              var channel = new MessageChannel();
+              made.port = channel.port1;
+              made.postMessage(0, [channel.port2]);
+            }
+            return made;
+          }
+        });
+      });
+//]
     });
   }
+  function read(address) {
+    var reader = new XMLHttpRequest();
+    reader.open("GET", address, false);
+    reader.send();
+    return reader.responseText;
+  }
+  function blobOf(code) { return NativeURL.createObjectURL(new Blob(code, { type: "text/javascript" })); }
   function argumentsOfMessage() {
     var given = Array.prototype.slice.call(arguments), to = given[1];
-    if (typeof to === "string") given[1] = absolute.test(to) ? led(to).replace(/^(https?:\/\/[^\/]*).*/, "$1") : to;
-    else if (to && typeof to.targetOrigin === "string") {
-      given[1] = Object.assign({}, to, { targetOrigin: led(to.targetOrigin).replace(/^(https?:\/\/[^\/]*).*/, "$1") });
-    }
+    if (typeof to === "string") given[1] = ledTarget(to);
+    else if (to && typeof to.targetOrigin === "string") given[1] = Object.assign({}, to, { targetOrigin: ledTarget(to.targetOrigin) });
     return given;
+  }
+  function ledTarget(to) {
+//[names
+    return absolute.test(to) ? led(to).replace(/^(https?:\/\/[^\/]*).*/, "$1") : to;
+//]
+//[box
+    return to === "/" || /^https?:/i.test(to) ? "*" : to;  // no window here has an origin
+//]
+  }
+  function imported(address, from) {  // a name without a path is the import map's
+    var text = String(address);
+    return /^(?:\.{0,2}\/|https?:)/i.test(text) ? led(text, "js_", from) : text;
   }
   function global(scope, name, value) {
     Object.defineProperty(scope, name, { configurable: true, enumerable: false, writable: true, value: value });
@@ -165,10 +246,32 @@
   if (inWorker) {
     requests(self);
     global(self, "__hdpm", argumentsOfMessage);
+    global(self, "__hdi", imported);
     method(self, "importScripts", function (native) {
-      return function () { return native.apply(self, Array.prototype.map.call(arguments, led)); };
+      return function () { return native.apply(self, Array.prototype.map.call(arguments, function (one) { return led(one, "js_"); })); };
     });
+//[names
     property(self, "origin", plain);
+//]
+//[box
+    attempt(function () { global(self, "origin", site); });
+    attempt(function () { global(self, "location", new NativeURL(site + path)); });
+    // A module is none here: it is fetched, and messages wait for it.
+    if (facts[3]) {
+      var waiting = [], hold = function (event) { event.stopImmediatePropagation(); waiting.push(event); };
+      self.addEventListener("message", hold);
+      import(facts[3]).then(function () {
+        self.removeEventListener("message", hold);
+        waiting.forEach(function (event) { self.dispatchEvent(new MessageEvent("message", { data: event.data, ports: event.ports })); });
+      }, function (error) { setTimeout(function () { throw error; }); });
+    }
+    if (facts[2]) self.addEventListener("message", function (event) {
+      var connected = new MessageEvent("connect", { data: "", ports: event.ports, source: event.ports[0] });
+      event.stopImmediatePropagation();
+      if (self.onconnect) self.onconnect(connected);
+      self.dispatchEvent(connected);
+    }, { once: true });
+//]
     return;
   }
 
@@ -178,12 +281,25 @@
     FRAME: ["src"], VIDEO: ["src", "poster"], AUDIO: ["src"], SOURCE: ["src", "srcset"], TRACK: ["src"], EMBED: ["src"],
     OBJECT: ["data"], INPUT: ["src", "formaction"], BUTTON: ["formaction"], FORM: ["action"], IMAGE: ["href"], USE: ["href"]
   };
-  function change(tag, name, value) {
+  function change(tag, name, value, element) {
     name = name.toLowerCase().replace(/^xlink:/, "");
+    tag = tag.toUpperCase();
     if (name === "style") return ledStyle(value);
-    if ((attributes[tag.toUpperCase()] || []).indexOf(name) < 0) return value;
-    return name === "srcdoc" ? ledInner(value) : name === "srcset" ? ledSet(value) : led(value);
+//[box
+    if (name === "type" && tag === "SCRIPT") return ofNoType(value);
+//]
+    if ((attributes[tag] || []).indexOf(name) < 0) return value;
+//[box
+    // Without an origin of its own a page may look into nothing that did not come by this.
+    if (element && /^(?:src|href)$/.test(name) && /^(?:SCRIPT|IMG|VIDEO|AUDIO|LINK)$/.test(tag) && !element.hasAttribute("crossorigin")) setNative.call(element, "crossorigin", "");
+//]
+    return name === "srcdoc" ? ledInner(value) : name === "srcset" ? ledSet(value) : ledAs(value, tag, name, element);
   }
+//[box
+  var setNative = Element.prototype.setAttribute;
+  // What a page would have fetched ahead is fetched past all policies: such rules become data of no type.
+  function ofNoType(value) { return /^\s*speculationrules\s*$/i.test(value) ? "archived-speculationrules" : value; }
+//]
   var classes = {
     HTMLAnchorElement: ["href"], HTMLAreaElement: ["href"], HTMLLinkElement: ["href"], HTMLBaseElement: ["href"],
     HTMLScriptElement: ["src"], HTMLImageElement: ["src", "srcset", "currentSrc"], HTMLIFrameElement: ["src", "srcdoc"],
@@ -191,22 +307,33 @@
     HTMLSourceElement: ["src", "srcset"], HTMLTrackElement: ["src"], HTMLEmbedElement: ["src"], HTMLObjectElement: ["data"],
     HTMLInputElement: ["src", "formAction"], HTMLButtonElement: ["formAction"], HTMLFormElement: ["action"]
   };
-  var changers = { srcset: ledSet, srcdoc: ledInner };
   var tell = window.parent.postMessage.bind(window.parent), realParent = window.parent;
   var isOutermost = realParent !== window && realParent === window.top;
 
   function dressed(w) {
     if (w.__hdpm) return;
     global(w, "__hdpm", argumentsOfMessage);
+    global(w, "__hdi", imported);
     requests(w);
+//[box
+    // What our server made of `location = a`, `location.href = a` and `location.assign(a)`.
+    global(w, "__hdl", function (to) { return arguments.length === 1 ? [gone(to)] : Array.from(arguments); });
+    [["__hdhref", "href"], ["__hdlocation", "location"]].forEach(function (pair) {
+      attempt(function () {
+        Object.defineProperty(w.Object.prototype, pair[0], { configurable: true, get: function () { return this[pair[1]]; }, set: function (to) {
+          this[pair[1]] = this === w || this === w.document || this === w.location ? gone(to) : to;
+        } });
+      });
+    });
+//]
     ["RTCPeerConnection", "webkitRTCPeerConnection"].forEach(function (name) { attempt(function () { delete w[name]; }); });
     Object.keys(classes).forEach(function (kind) {
       classes[kind].forEach(function (name) {
-        attempt(function () { property(w[kind].prototype, name, plain, changers[name] || led); });
+        attempt(function () { property(w[kind].prototype, name, plain, function (value) { return change(this.tagName, name, value, this); }); });
       });
     });
     ["HTMLAnchorElement", "HTMLAreaElement"].forEach(function (kind) {
-      ["origin", "protocol", "host", "hostname", "port"].forEach(function (name) {
+      ["origin", "protocol", "host", "hostname", "port", "pathname"].forEach(function (name) {
         property(w[kind].prototype, name, function (value) {
           try { return new NativeURL(this.href)[name]; } catch (error) { return value; }
         });
@@ -214,11 +341,14 @@
       method(w[kind].prototype, "toString", function () { return function () { return this.href; }; });
     });
     var element = w.Element.prototype, doc = w.Document.prototype;
+//[box
+    property(w.HTMLScriptElement.prototype, "type", null, ofNoType);
+//]
     method(element, "setAttribute", function (native) {
-      return function (name, value) { return native.call(this, name, change(this.tagName, String(name), String(value))); };
+      return function (name, value) { return native.call(this, name, change(this.tagName, String(name), String(value), this)); };
     });
     method(element, "setAttributeNS", function (native) {
-      return function (space, name, value) { return native.call(this, space, name, change(this.tagName, String(name), String(value))); };
+      return function (space, name, value) { return native.call(this, space, name, change(this.tagName, String(name), String(value), this)); };
     });
     method(element, "getAttribute", function (native) {
       return function (name) { return plain(native.call(this, name)); };
@@ -233,6 +363,7 @@
     });
     ["setHTMLUnsafe"].forEach(function (name) { method(element, name, first(ledMarkup)); });
     method(w.Range.prototype, "createContextualFragment", first(ledMarkup));
+    attempt(function () { method(w.Worklet.prototype, "addModule", first(function (address) { return led(address, "js_"); })); });
     method(w.DOMParser.prototype, "parseFromString", first(ledMarkup));
     ["write", "writeln"].forEach(function (name) {
       method(doc, name, function (native) {
@@ -242,7 +373,7 @@
     property(w.Node.prototype, "textContent", null, function (text) { return this.tagName === "STYLE" ? ledStyle(text) : text; });
     property(w.HTMLElement.prototype, "innerText", null, function (text) { return this.tagName === "STYLE" ? ledStyle(text) : text; });
     method(w, "Audio", function (native) {
-      return new Proxy(native, { construct: function (target, given, made) { return Reflect.construct(target, given.map(led), made); } });
+      return new Proxy(native, { construct: function (target, given, made) { return Reflect.construct(target, given.length ? [led(given[0])] : given, made); } });
     });
     ["insertRule", "replace", "replaceSync", "addRule"].forEach(function (name) { method(w.CSSStyleSheet.prototype, name, first(ledStyle)); });
     property(w.StyleSheet.prototype, "href", plain);
@@ -262,31 +393,50 @@
     ["URL", "documentURI", "referrer"].forEach(function (name) {
       property(doc, name, function (value) {
         var text = original(value);
+//[box
+        if (name === "referrer" && !already.test(value)) return "";
+//]
         return name === "referrer" && text === value ? "" : text;  // our page around it is nobody's referrer
       });
     });
     property(w.Node.prototype, "baseURI", plain);
     attempt(function () {
-      var host = original(ownOrigin).replace(/^https?:\/\/|:\d+$/g, "");
+      var host = site.replace(/^https?:\/\/|:\d+$/g, "");
       Object.defineProperty(doc, "domain", { configurable: true, enumerable: true, get: function () { return host; }, set: function () {} });
     });
+//[names
     property(w, "origin", plain);
+//]
+//[box
+    attempt(function () { global(w, "origin", site); });
+//]
     ["pushState", "replaceState"].forEach(function (name) {
       method(w.History.prototype, name, function (native) {
         return function () {
           var given = Array.prototype.slice.call(arguments);
-          if (given[2] !== undefined && given[2] !== null) given[2] = led(given[2]);
+          if (given[2] !== undefined && given[2] !== null) given[2] = placed(given[2]);
           var result = native.apply(this, given);
+//[box
+          follow();
+//]
           if (w === window) report();
           return result;
         };
       });
     });
+//[names
     method(w.Navigator.prototype, "sendBeacon", first(led));
+//]
+//[box
+    method(w.Navigator.prototype, "sendBeacon", function () { return function () { return true; }; });
+//]
     method(w, "open", function (native) {
       return function (address, name) {
-        var frame = name && !/^_/.test(name) && w.document.querySelector("iframe[name=\"" + CSS.escape(String(name)) + "\"],frame[name=\"" + CSS.escape(String(name)) + "\"]");
-        if (frame || /^_self$/i.test(name)) return native.call(w, led(address), name);
+        var frame = name && !/^_/.test(name) && frameNamed(w.document, String(name));
+        if (frame || /^_self$/i.test(name)) return native.call(w, led(address, "mp_"), name);
+//[box
+        if (!isFramed) return null;
+//]
         ask(new NativeURL(led(address || ""), location.href).href);
         return null;
       };
@@ -333,26 +483,65 @@
     });
   }
 
-  // -- where it goes, and what our page around it is told --------------------------------------------------
+  // -- where it is and goes, and what our page around it is told --------------------------------------------
   var last = "";
   function report() {
     if (!isOutermost) return;
-    var said = original(location.href), title = document.title;
+    var said = original(location.href), title = document.title, isFirst = last === "";
     if (said + "\n" + title === last) return;
     last = said + "\n" + title;
-    tell({ hd: "shown", url: said.slice(0, 4096), title: title.slice(0, 200) }, "*");
+    tell({ hd: "shown", url: said.slice(0, 4096), title: title.slice(0, 200), begins: isFirst }, "*");
   }
-  function ask(address) { tell({ hd: "open", url: original(address) }, "*"); }
+//[names
+  function placed(address) { return led(address); }
+  function up(said) { tell(said, "*"); }
+//]
+//[box
+  var isFramed = window !== window.top, ours = null;
+  function placed(address) {
+    try {
+      var url = new NativeURL(original(String(address)), base());
+      return url.origin !== site ? address : isFramed ? portal + url.pathname + url.search + url.hash : led(url.href, ownFlag);
+    } catch (error) { return address; }
+  }
+  function follow() { if (ours) ours.setAttribute("href", prefix + date + ownFlag + "/" + original(here.href).split("#")[0]); }
+  if (isFramed && /^http/.test(here.protocol)) attempt(function () {
+    ours = document.createElement("base");
+    ours.setAttribute("href", facts[1].split("#")[0]);
+    (document.head || document.documentElement).prepend(ours);
+    history.replaceState(history.state, "", portal + path);
+    window.addEventListener("popstate", follow);
+  });
+  function gone(to) {
+    var text = String(to);
+    if (text[0] === "#" || /^[\x00-\x20]*(?!https?:)[a-z][a-z0-9+.-]*:/i.test(text)) return to;
+    return led(text, isFramed ? ownFlag : "");
+  }
+  function up(said) {
+    if (isFramed) tell(said, "*");
+    else if (!navigator.userActivation || navigator.userActivation.isActive) location.href = prefix + date + "/" + said.url;
+  }
+  memory();
+  greet();
+//]
+  function ask(address, name) { up({ hd: "open", url: original(address), name: name || "" }); }
   dressed(window);
   report();
   ["DOMContentLoaded", "load", "popstate", "hashchange", "pageshow"].forEach(function (name) { window.addEventListener(name, report); });
   attempt(function () { if (isOutermost) Object.defineProperty(window, "parent", { configurable: true, enumerable: true, get: function () { return window; }, set: function () {} }); });
   window.addEventListener("message", function (event) {
     var said = event.data;  // a frame of ours asks for a window
-    if (!said || said.hd !== "open" || event.source === window) return;
+    if (!said || said.hd !== "open" && said.hd !== "go" || event.source === window) return;
     event.stopImmediatePropagation();
-    if (typeof said.url === "string") tell({ hd: "open", url: said.url }, "*");
+    if (typeof said.url !== "string") return;
+    var frame = said.name && frameNamed(document, String(said.name));
+    if (frame && /^https?:/i.test(said.url)) frame.src = said.url;
+    else up({ hd: said.hd, url: said.url, name: said.name });
   });
+  function frameNamed(doc, name) {
+    return doc.querySelector("iframe[name=\"" + CSS.escape(name) + "\"],frame[name=\"" + CSS.escape(name) + "\"]");
+  }
+//[names
   attempt(function () {
     navigation.addEventListener("navigate", function (event) {
       var to = event.destination;
@@ -363,6 +552,91 @@
       location.href = right;
     });
   });
+//]
+//[box
+  // A message's sender has no origin here: windows tell each other which site they show.
+  function greet() {
+    var known = new WeakMap(), ownWindow = window;
+    known.set(window, site);
+    property(MessageEvent.prototype, "origin", function (value) { return value === "null" && known.get(this.source) || value; });
+    if (ownWindow !== realParent) tell({ hd: "me", origin: site }, "*");
+    window.addEventListener("message", function (event) {
+      var said = event.data;
+      if (!said || said.hd !== "me" || typeof said.origin !== "string") return;
+      event.stopImmediatePropagation();
+      if (!event.source || known.has(event.source)) return;
+      known.set(event.source, said.origin);
+      event.source.postMessage({ hd: "me", origin: site }, "*");
+    });
+  }
+  // Storage that is forgotten with the page.
+  function memory() {
+    ["localStorage", "sessionStorage"].forEach(function (name) {
+      attempt(function () {
+        var kept = new Map();
+        var methods = {
+          getItem: function (key) { return kept.has(String(key)) ? kept.get(String(key)) : null; },
+          setItem: function (key, value) { kept.set(String(key), String(value)); },
+          removeItem: function (key) { kept.delete(String(key)); },
+          clear: function () { kept.clear(); },
+          key: function (at) { var keys = Array.from(kept.keys()); return at in keys ? keys[at] : null; }
+        };
+        Object.defineProperty(window, name, { configurable: true, value: new Proxy(Object.create(methods), {
+          get: function (target, key) { return key === "length" ? kept.size : key in methods ? methods[key] : kept.get(String(key)); },
+          set: function (target, key, value) { methods.setItem(key, value); return true; },
+          has: function (target, key) { return kept.has(String(key)) || key in methods; },
+          deleteProperty: function (target, key) { return kept.delete(String(key)) || true; },
+          ownKeys: function () { return Array.from(kept.keys()); },
+          getOwnPropertyDescriptor: function (target, key) {
+            return kept.has(key) ? { configurable: true, enumerable: true, writable: true, value: kept.get(key) } : undefined;
+          }
+        }) });
+      });
+    });
+    attempt(function () {
+      function refusal() { return Promise.reject(new DOMException("not in an archive", "SecurityError")); }
+      function nothing() { return Promise.resolve([]); }
+      Object.defineProperty(navigator, "serviceWorker", { configurable: true, value: {
+        controller: null, ready: new Promise(function () {}), register: refusal, addEventListener: nothing, removeEventListener: nothing,
+        getRegistration: function () { return Promise.resolve(undefined); }, getRegistrations: nothing
+      } });
+    });
+  }
+  // A part of another file is shown only where that is of the page's own origin: the file becomes a part of the page.
+  var sheets = new Map();
+  function sprite(use) {
+    var place = use.getAttributeNode("href") || use.getAttributeNode("xlink:href"), parts = place ? place.value.split("#") : [""];
+    if (!parts[0] || !parts[1] || sheets.size > 50) return;
+    var address = led(parts[0], "im_");
+    if (!sheets.has(address)) sheets.set(address, fetch(address).then(function (answer) { return answer.text(); }).then(function (text) {
+      var root = new DOMParser().parseFromString(text, "image/svg+xml").documentElement, start = "hd" + sheets.size + "-";
+      if (root.tagName !== "svg") return "";
+      root = document.importNode(root, true);
+      root.querySelectorAll("script").forEach(function (one) { one.remove(); });
+      [root].concat(Array.from(root.querySelectorAll("*"))).forEach(function (one) {
+        Array.from(one.attributes).forEach(function (field) {
+          if (field.name === "id") field.value = start + field.value;
+          else if (/^(?:xlink:)?href$/.test(field.name)) field.value = field.value.replace(/^#/, "#" + start);
+          else if (field.value.indexOf("url(") >= 0) field.value = field.value.replace(/url\((["']?)#/g, "url($1#" + start);
+        });
+      });
+      root.setAttribute("style", "position:absolute;width:0;height:0;overflow:hidden");
+      root.setAttribute("aria-hidden", "true");
+      (document.body || document.documentElement).appendChild(root);
+      return start;
+    }));
+    sheets.get(address).then(function (start) { if (start) place.value = "#" + start + parts[1]; }).catch(function () {});
+  }
+  window.addEventListener("error", function (event) {
+    if (event.target && event.target.tagName && mend(event.target)) event.stopImmediatePropagation();
+  }, true);
+  function prepared(form) {
+    if (isFramed && !form.getAttribute("action")) form.setAttribute("action", facts[1].slice(0, prefix.length + 14) + ownFlag + "/" + original(here.href).split("#")[0]);
+  }
+  ["submit", "requestSubmit"].forEach(function (name) {
+    method(HTMLFormElement.prototype, name, function (native) { return function () { prepared(this); return native.apply(this, arguments); }; });
+  });
+//]
   function ownTarget(target) {
     if (!target || /^_self$/i.test(target)) return "self";
     if (/^_(top|parent|unfencedtop)$/i.test(target)) return isOutermost ? "here" : "self";
@@ -377,23 +651,35 @@
     if (/noreferrer/i.test(link.rel)) link.rel = link.rel.replace(/\bnoreferrer\b/gi, "noopener");
     var base = document.querySelector("base[target]"), href = link.href;
     if (!/^https?:/i.test(href)) return;
-    var where = ownTarget(link.getAttribute("target") || (base && base.getAttribute("target")));
+    var target = link.getAttribute("target") || (base && base.getAttribute("target")), where = ownTarget(target);
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.button === 1) where = "new";
+//[box
+    var isHere = isFramed && href.indexOf("#") >= 0 && href.split("#")[0] === original(here.href).split("#")[0];
+    if (where === "self" && isHere) { event.preventDefault(); location.hash = href.slice(href.indexOf("#")); return; }
+    // A page in a sandbox steers itself alone. Where a reader goes, our page around it goes, too.
+    if (/^_(?:top|parent)$/i.test(target) || isOutermost && event.isTrusted) where = where === "self" ? "here" : where;
+    if (where === "here") { event.preventDefault(); up({ hd: "go", url: href }); return; }
+//]
     if (where === "self") return;
     event.preventDefault();
-    if (where === "new") ask(href); else location.href = led(href);
+    if (where === "new") ask(href, /^_/.test(target) ? "" : target); else location.href = led(href);
   }
   window.addEventListener("submit", function (event) {
     var form = event.target;
+//[box
+    prepared(form);
+//]
     if (ownTarget(form.getAttribute && form.getAttribute("target")) !== "self") form.target = "_self";
   }, true);
 
   // What came by a way that is not known here asked for its addresses in vain: it asks again.
   function mend(node) {
-    if (!node.getAttributeNode) return;
+    var isMended = false;
+    if (!node.getAttributeNode) return isMended;
     (attributes[node.tagName.toUpperCase()] || []).concat(node.hasAttribute("style") ? ["style"] : []).forEach(function (name) {
       var place = node.getAttributeNode(name), right = place && name !== "srcdoc" && change(node.tagName, name, place.value);
       if (!right || right === place.value) return;
+      isMended = true;
       if (node.tagName !== "SCRIPT") { node.setAttribute(name, right); return; }
       var again = document.createElement("script");
       Array.prototype.forEach.call(node.attributes, function (one) { again.setAttribute(one.name, one.value); });
@@ -403,6 +689,11 @@
       var rules = ledStyle(node.textContent);
       if (rules !== node.textContent) node.textContent = rules;
     }
+//[box
+    if (node.tagName.toLowerCase() === "use") sprite(node);
+    if (node.tagName === "BASE" && ours && node !== ours && node.hasAttribute("href")) { ours.remove(); ours = null; }
+//]
+    return isMended;
   }
   new MutationObserver(function (changes) {
     changes.forEach(function (one) {
@@ -412,7 +703,7 @@
       one.addedNodes.forEach(function (node) {
         if (node.nodeType !== 1) return;
         mend(node);
-        node.querySelectorAll("[src],[href],[srcset],[style],[poster],[data],[action],style").forEach(mend);
+        node.querySelectorAll("[src],[href],[srcset],[style],[poster],[data],[action],style,use").forEach(mend);
       });
     });
   }).observe(document, { childList: true, subtree: true, attributes: true, attributeFilter: ["style", "src", "href"] });

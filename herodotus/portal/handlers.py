@@ -154,6 +154,8 @@ _PREFLIGHT = {
     "Access-Control-Allow-Headers": "*",
     "Access-Control-Max-Age": "86400",
 }
+_OF_PAGES = "/web/"
+"""What an archived page in the sandbox asks is answered there, and be it by a refusal: it learns the status."""
 
 
 class Room(Protocol):
@@ -269,12 +271,15 @@ class Handlers:
         return html(not_found_page(path), HTTPStatus.NOT_FOUND)
 
     def _not_read(self, request: Request) -> Answer:
-        if request.method == "OPTIONS" and request.header("access-control-request-method") in ("GET", "HEAD"):
-            return Answer(
-                status=HTTPStatus.NO_CONTENT, content_type="text/plain", body=b"", headers=dict(_PREFLIGHT)
-            )
+        method, is_page = request.header("access-control-request-method"), request.path.startswith(_OF_PAGES)
+        if request.method == "OPTIONS" and (method in ("GET", "HEAD") or (method and is_page)):
+            headers = dict(_PREFLIGHT)
+            if is_page:
+                headers["Access-Control-Allow-Methods"] = "GET, HEAD, POST, PUT, PATCH, DELETE"
+            return Answer(status=HTTPStatus.NO_CONTENT, content_type="text/plain", body=b"", headers=headers)
         sentence = f"{request.path[:200]} allows reading only"
-        return problem(HTTPStatus.METHOD_NOT_ALLOWED, sentence, {"Allow": "GET, HEAD"})
+        headers = {"Allow": "GET, HEAD", **(PUBLIC if is_page else {})}
+        return problem(HTTPStatus.METHOD_NOT_ALLOWED, sentence, headers)
 
     async def _start(self) -> Answer:
         return html(start_page(await self._status()))

@@ -18,12 +18,12 @@ from http import HTTPStatus
 from pathlib import Path
 
 from crawler.core.capture import REDIRECTS, decoded
+from crawler.core.javascript import TokenKind, tokens
 from herodotus.core.captures import HTTP_HEAD_BYTES_MAX, LargeBody
 from herodotus.core.doors import door_shown
 from herodotus.core.replay import (
+    BOX_CLIENT_PATH,
     CLIENT_PATH,
-    GUARD_PATH,
-    GUARD_SCRIPT,
     NO_TYPE,
     BannerFacts,
     Flag,
@@ -254,7 +254,7 @@ def _shown(replay: Replay) -> _Shown:
     keep = _GZIP if replay.takes_gzip else frozenset[str]()
     fields = head_fields(replay.capture)
     media = media_type(_types(fields))
-    is_looked_into = _is_looked_into(media, replay.flag, is_named=replay.site is not None)
+    is_looked_into = _is_looked_into(media, replay.flag)
     if not is_looked_into or replay.capture.body_bytes > REWRITTEN_BYTES_MAX:
         passing = _passing(replay.capture, fields, keep)
         if passing is not None:
@@ -324,10 +324,10 @@ def _types(fields: Fields) -> list[str]:
     return [value for name, value in fields if name.lower() == "content-type"]
 
 
-def _is_looked_into(media: MediaType, flag: Flag, *, is_named: bool) -> bool:
+def _is_looked_into(media: MediaType, flag: Flag) -> bool:
     if flag.is_raw:
         return False
-    if is_named and flag is Flag.SCRIPT and media.is_script:
+    if flag is Flag.SCRIPT and media.is_script:
         return True
     return not media.is_known or media.is_document or media.essence == "text/css" or flag is Flag.STYLE
 
@@ -457,12 +457,44 @@ def _split(fields: list[tuple[str, str]]) -> tuple[dict[str, str], tuple[tuple[s
 
 
 _WRITTEN = (Path(__file__).parent / "client.js").read_text("utf-8").splitlines()
-_CLIENT = "\n".join(line.strip() for line in _WRITTEN if not line.strip().startswith("//")).encode()
+
+
+def _client(way: str) -> bytes:
+    """One script for both ways. `//[way` begins what is for one of them alone, `//]` ends it."""
+    lines: list[str] = []
+    is_for = True
+    for line in map(str.strip, _WRITTEN):
+        if line.startswith("//["):
+            is_for = line == f"//[{way}"
+        elif line == "//]":
+            is_for = True
+        elif is_for and not line.startswith("//"):
+            lines.append(line)
+    return _short("\n".join(lines)).encode()
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_BLANK = re.compile(r" ?([{}(),;:?=<>|&!]) ?")
+
+
+def _short(source: str) -> str:
+    """Without comments, and without blanks that a browser does not need. Line ends stay, and what is quoted."""
+    pieces: list[str] = []
+    at = 0
+    for token in tokens(source, frozenset()):
+        is_bracket = token.kind in (TokenKind.OPEN, TokenKind.CLOSE)
+        end = token.end if is_bracket else token.start
+        pieces += (_BLANK.sub(r"\1", _COMMENT.sub("", source[at:end])), source[end : token.end])
+        at = token.end
+    return "".join((*pieces, source[at:]))
+
+
+_SCRIPTS = {CLIENT_PATH: _client("names"), f"/web/{BOX_CLIENT_PATH}": _client("box")}
 
 
 def our_script(path: str) -> Answer | None:
     """None: no script of ours."""
-    body = {f"/web/{GUARD_PATH}": GUARD_SCRIPT.encode(), CLIENT_PATH: _CLIENT}.get(path)
+    body = _SCRIPTS.get(path)
     if body is None:
         return None
     headers = script_headers()

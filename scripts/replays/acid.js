@@ -95,7 +95,7 @@ check("a redirect is followed", function () {
 });
 check("fetch with credentials", function () { return fetch(B + "/data.txt", { credentials: "include" }).then(words).then(function (t) { same(t, "b data"); }); });
 check("fetch of markup as it was", function () {
-  return fetch("/frame.html").then(words).then(function (t) { same(t.indexOf("_hd/client") + t.indexOf("guard.js"), -2); });
+  return fetch("/frame.html").then(words).then(function (t) { same(t.indexOf("_hd/client") + t.indexOf("_/client"), -2); });
 });
 check("what is missing has a status", function () { return fetch("/missing").then(function (one) { same(one.status, 404); }); });
 check("what is missing elsewhere has a status", function () { return fetch(B + "/missing").then(function (one) { same(one.status, 404); }); });

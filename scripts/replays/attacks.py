@@ -98,7 +98,7 @@ QUIET: Final[Mapping[str, str]] = {
     "the window's document": "if (top !== self && top.document.title) gained(top.document.title)",
     "a message that opens": "top.postMessage({hd: 'open', url: live}, '*')",
     "a message that opens, as in the sandbox": (
-        "top.postMessage({herodotus: 'open', address: portals[0] + '/status'}, '*')"
+        "top.postMessage({hd: 'go', url: portals[0] + '/status'}, '*')"
     ),
     "a false address": "top.postMessage({hd: 'shown', url: other + '/bank', title: 'Bank'}, '*')",
     "a false address of a script": (

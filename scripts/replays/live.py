@@ -33,6 +33,7 @@ def _handler(live: Live) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             live.asked.append(f"{self.command} {self.path}")
+            self.rfile.read(int(self.headers["Content-Length"] or 0))  # or it would begin the next request
             thing = live.site.get(self.path) or Thing(kind="text/plain", body=b"", status=404)
             self.send_response(thing.status)
             self.send_header("Content-Type", thing.kind)

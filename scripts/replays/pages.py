@@ -14,6 +14,11 @@ C: Final = "http://c.acid.example:8080"
 ENTRY: Final = f"{A}/dir/page.html?x=1"
 IMPOSSIBLE: Final = frozenset({"location.hostname", "top === self"})
 """By any way that leaves the page in a browser as it is: these cannot be given other values."""
+IMPOSSIBLE_IN_BOX: Final = IMPOSSIBLE | {
+    "BroadcastChannel to a frame", "a blank frame fetches", "a frame of srcdoc", "a frame of the same site",
+    "a message to another origin does not arrive", "indexedDB", "localStorage of a frame of the same site",
+}  # fmt: skip
+"""Each frame there has an origin that nobody shares, and no database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

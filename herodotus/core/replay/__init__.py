@@ -7,10 +7,16 @@ A handler makes a `ReplayContext`, asks `rewriter_for` for what the body needs, 
     status, headers = replay_headers(200, fields, context)
 """
 
-from herodotus.core.replay.banner import NEWER_MARK, BannerFacts, HolderNote, banner_html, frame_html
+from herodotus.core.replay.banner import (
+    NEWER_MARK,
+    BannerFacts,
+    HolderNote,
+    banner_html,
+    frame_html,
+    readable_date,
+)
 from herodotus.core.replay.charsets import written_charset
 from herodotus.core.replay.context import Flag, ReplayContext, checked_origin
-from herodotus.core.replay.guard import GUARD_PATH, GUARD_SCRIPT, script_headers
 from herodotus.core.replay.headers import (
     NO_TYPE,
     MediaType,
@@ -23,17 +29,25 @@ from herodotus.core.replay.headers import (
     media_type,
     replay_headers,
     replay_status,
+    script_headers,
     wants_frame,
 )
-from herodotus.core.replay.labels import CLIENT_PATH, Label, NamedSite, Names, label_of, read_label
+from herodotus.core.replay.labels import (
+    BOX_CLIENT_PATH,
+    CLIENT_PATH,
+    Label,
+    NamedSite,
+    Names,
+    label_of,
+    read_label,
+)
 from herodotus.core.replay.revisits import Reference, Shown, Unresolved, merged_head, resolution
 from herodotus.core.replay.rewriter import Rewriter
 from herodotus.core.replay.rewriter_choice import looks_like_html, rewriter_for, shown_flag, shown_type
 
 __all__ = [
+    "BOX_CLIENT_PATH",
     "CLIENT_PATH",
-    "GUARD_PATH",
-    "GUARD_SCRIPT",
     "NEWER_MARK",
     "NO_TYPE",
     "BannerFacts",
@@ -62,6 +76,7 @@ __all__ = [
     "media_type",
     "merged_head",
     "read_label",
+    "readable_date",
     "replay_headers",
     "replay_status",
     "resolution",

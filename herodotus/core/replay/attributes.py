@@ -93,15 +93,16 @@ class TagEditor:
         # At a label a page has an origin, and our script knows where its links lead.
         self._is_named = context.site is not None
 
-    def edits(self, tag: bytes, attributes: list[Attribute]) -> list[Edit]:
-        """In the order of the page."""
+    def edits(self, tag: bytes, attributes: list[Attribute], name_end: int = 0) -> list[Edit]:
+        """In the order of the page. `name_end`: of the tag's name."""
+        asks = tag in _ASK_LEAVE and self._context.is_guarded and not self._is_named
+        asking = _asking(tag, attributes, name_end) if asks else []
         special = _SPECIAL_TAGS.get(tag)
         if special is not None:
-            return special(self, attributes)
-        found: list[Edit] = []
+            return asking + special(self, attributes)
         for attribute in attributes:
-            self._edit_plain(tag, attribute, found)
-        return found
+            self._edit_plain(tag, attribute, asking)
+        return asking
 
     def _edit_plain(self, tag: bytes, attribute: Attribute, found: list[Edit]) -> None:
         action = _BY_TAG.get((tag, attribute.name)) or _ANY_TAG.get(attribute.name)
@@ -290,6 +291,7 @@ _SPECIAL_TAGS: dict[bytes, Callable[[TagEditor, list[Attribute]], list[Edit]]] =
     b"param": TagEditor._edit_param,
     b"script": TagEditor._edit_script,
 }
+_ASK_LEAVE = frozenset({b"script", b"link", b"video", b"audio"})
 _TEXTS: dict[str, Callable[[TagEditor, bytes], bytes]] = {
     "style": TagEditor._style,
     "srcset": TagEditor._srcset,
@@ -299,6 +301,19 @@ _TEXTS: dict[str, Callable[[TagEditor, bytes], bytes]] = {
     "refresh": TagEditor._refresh,
     "srcdoc": TagEditor.inner_page,
 }
+
+
+def _asking(tag: bytes, attributes: list[Attribute], name_end: int) -> list[Edit]:
+    """A page in the sandbox has no origin: it may look into scripts and styles, and have subtitles, only if it asks for
+    leave, which every answer of the archive gives."""
+    named = {one.name: one.value.lower() for one in attributes}
+    if named.get(b"crossorigin", b"use-credentials").strip() != b"use-credentials":
+        return []
+    if tag == b"script" and not {b"src", b"href", b"xlink:href"} & set(named):
+        return []
+    if tag == b"link" and not {b"stylesheet", b"preload"} & set(named.get(b"rel", b"").split()):
+        return []
+    return [(name_end, name_end, b' crossorigin=""')]
 
 
 def _each(word: re.Pattern[bytes], text: bytes, rewrite: Callable[[bytes], bytes]) -> bytes:

@@ -54,7 +54,11 @@ _FRAME_SCRIPT = (
   "use strict";
   var frame = document.querySelector("iframe"), facts = document.documentElement.dataset, place = location.hash;
   var isNamed = "named" in facts, hasReported = false, shown = "", told = "", opened = -1000, timer = 0;
+  var home = new URL(facts.url).origin, begun = 0, ended = 0, again = 0;
+  var visits = performance.getEntriesByType("navigation");
   if (place.length > 1 && place !== "#NEWER") frame.src = frame.src + place;
+  // A page in the box has taken the original's path, by which a browser that comes back would ask for it in vain.
+  else if (!isNamed && visits[0] && visits[0].type !== "navigate") frame.src = frame.src;
 
   function archived(url) {
     if (typeof url !== "string" || url.length > 4096 || !/^https?:\/\//i.test(url)) return "";
@@ -96,15 +100,34 @@ _FRAME_SCRIPT = (
     frame.setAttribute("sandbox", "allow-scripts allow-forms allow-modals");
     frame.src = facts.box + location.hash;
     document.getElementById("herodotus-simplified").hidden = false;
+    boxed();
+  }
+  function isPressed() { return !navigator.userActivation || navigator.userActivation.isActive; }
+  function lead(url) { frame.src = facts.archive + facts.date + "mp_/" + url; }
+  // In the box a page that goes to a path of its site asks for it here, and our policy stops it: it is led there.
+  function boxed() {
+    frame.addEventListener("load", function () {
+      var before = ended;
+      ended = begun;
+      if (begun === before && "reports" in facts) setTimeout(function () {
+        if (begun === before && again++ < AGAIN_MAX) lead(shown || facts.url);
+      }, BLOCKED_MS);
+    });
+    document.addEventListener("securitypolicyviolation", function (event) {
+      var to = event.blockedURI, here = location.origin;
+      if (event.effectiveDirective !== "frame-src" || again++ >= AGAIN_MAX) return;
+      if (to.indexOf(here + "/") === 0) lead(home + to.slice(here.length));
+      else if (/^https?:[/][/][^/]+[/]./.test(to)) lead(to);
+    });
   }
   addEventListener("message", function (event) {
     var said = event.data;
     if (!said || typeof said !== "object") return;
-    if (!isNamed) { inBox(said); return; }
     if (event.source !== frame.contentWindow) return;
     var url = archived(said.url);
     if (!url) return;
-    if (said.hd === "shown" && new URL(url).origin === siteOf(event.origin)) {
+    if (said.hd === "shown" && said.begins === true) { begun++; again = 0; }
+    if (said.hd === "shown" && new URL(url).origin === (isNamed ? siteOf(event.origin) : home)) {
       hasReported = true;
       if (typeof said.title === "string" && said.title) document.title = said.title.slice(0, 200);
       if (url === shown) return;
@@ -112,20 +135,14 @@ _FRAME_SCRIPT = (
       if (told === "") told = facts.url;
       if (!timer) timer = setTimeout(follow, 300);
     } else if (said.hd === "open" && performance.now() - opened >= 1000) {
-      if (navigator.userActivation && !navigator.userActivation.isActive) return;
+      if (!isPressed()) return;
       opened = performance.now();
       window.open(outer(url), "_blank", "noopener");
+    } else if (said.hd === "go" && !isNamed && isPressed()) {
+      location.href = outer(url);
     }
   });
-  function inBox(said) {
-    if (said.herodotus !== "open" || typeof said.address !== "string") return;
-    if (navigator.userActivation && !navigator.userActivation.isActive) return;
-    var address, inner = new URL(facts.archive, location.href).href;
-    try { address = new URL(said.address).href; } catch (error) { return; }
-    if (address.indexOf(inner) !== 0) return;
-    var memento = /^(\d{14})(?:[a-z]{2}_)?\/(https?:\/\/.+)$/.exec(address.slice(inner.length));
-    if (memento) location.href = inner + memento[1] + "/" + memento[2];
-  }
+  if (!isNamed) boxed();
   // A name that leads nowhere loads the browser's own page, which reports nothing.
   if (isNamed && "reports" in facts) {
     var late = function () { if (!hasReported) box(); };
@@ -136,6 +153,8 @@ _FRAME_SCRIPT = (
 """.replace("NEWER", NEWER_MARK)
     .replace("LOADED_MS", "1500")
     .replace("SILENT_MS", "12000")
+    .replace("BLOCKED_MS", "1000")
+    .replace("AGAIN_MAX", "3")
 )
 
 
@@ -197,11 +216,12 @@ def frame_html(context: ReplayContext, facts: BannerFacts, *, reports: bool = Tr
     if context.site is not None:
         source = context.site.origin + url.removeprefix(context.site.label.origin)
         allowed += " allow-same-origin allow-pointer-lock"
-        told = f' data-named data-box="{escape(box)}"{" data-reports" * reports}'
+        told = f' data-named data-box="{escape(box)}"'
     title = escape(f"{_shown(url)} ({readable_date(context.timestamp)})")
     page = (
         f'<!DOCTYPE html><html lang="en" data-archive="{escape(context.archive_prefix)}" '
-        f'data-date="{context.timestamp}" data-url="{escape(url)}"{told}><head><meta charset="utf-8">'
+        f'data-date="{context.timestamp}" data-url="{escape(url)}"'
+        f'{told}{" data-reports" * reports}><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
         f"<style>{_FRAME_STYLE}</style></head>"
         f"<body><header><h1>{_items(context, facts)[0][0]}</h1>"

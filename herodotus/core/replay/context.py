@@ -66,7 +66,7 @@ class ReplayContext:
     banner: bytes = b""
     """From `banner_html`, put at the start of the page's body; empty: none. Frames never get one."""
     is_guarded: bool = True
-    """Whether pages get our script, which keeps what scripts ask for in the archive (`guard.py`)."""
+    """Whether pages get our script, which keeps what scripts ask for in the archive (`portal/client.js`)."""
     site: NamedSite | None = None
     """Where the page has a name of its own (`labels.py`); then only what names another host is led. None: it is in
     a sandbox on the portal's origin."""
@@ -91,6 +91,13 @@ class ReplayContext:
         return self.flag in (Flag.FRAME, Flag.MAIN)
 
     @property
+    def script_url(self) -> bytes:
+        """What a script is told that it is; at a label it knows."""
+        if self.site is not None:
+            return b""
+        return self.page_url.partition("#")[0].encode("utf-8", "surrogateescape")
+
+    @property
     def link_flag(self) -> Flag:
         """What a link to another page carries: who reads in a frame stays in it."""
         return self.flag if self.is_in_frame else Flag.PAGE
@@ -113,6 +120,7 @@ BASE_BYTES_MAX = 512
 they stay relative, and the browser resolves them, in the archive as well."""
 ORIGIN_BYTES_MAX = 300
 """A host's name has 253 letters at most."""
+_SPECIFIER = re.compile(rb"\.{0,2}/|https?:", re.IGNORECASE)
 _NAMES_HOST = re.compile(rb"https?:|//", re.IGNORECASE)
 _BLANKS = bytes(range(0x21))
 _DROPPED = b"\t\n\r"
@@ -181,6 +189,14 @@ class AddressRewriter:
         if reference[:4].lower() == b"http" or reference[:2] == b"//":
             return self.rewrite(reference, flag)
         return reference
+
+    def module(self, specifier: bytes) -> bytes:
+        """Of what an `import` names. One without a path is the import map's. With the portal's origin, as it may stand
+        in a worker, whose own address is a blob's; and with one flag, or a module would be there twice."""
+        if _SPECIFIER.match(specifier) is None:
+            return specifier
+        new = self.rewrite(specifier, Flag.SCRIPT)
+        return self._portal + new if new[:1] == b"/" else new
 
     def stays(self, reference: bytes) -> bool:
         """Of a reference that is left as it is: whether it leads within the page, or into the archive."""
@@ -265,6 +281,9 @@ class NamedAddresses(AddressRewriter):
     def starts(self, flag: str) -> tuple[bytes, bytes, bytes, bytes]:
         """Nothing: those with a host are looked at closely."""
         return b"", b"", b"", b""
+
+    def module(self, specifier: bytes) -> bytes:
+        return self.rewrite(specifier, Flag.SCRIPT)
 
     def stays(self, reference: bytes) -> bool:
         return _SCHEME.match(reference) is None

@@ -22,7 +22,7 @@ Rewriting makes pages work; it is no defence, as a page can build any address by
 - *pages that nobody rewrote (raw flags, beyond a bound)*: `sandbox` without `allow-scripts`, which ends meta
   refreshes, too
 - *lead the reader away by `location =`*: no header stops it for a page that fills the window; our script does
-  (`guard.py`), and the page around a frame (`frame_headers`) for certain
+  (`portal/client.js`), and the page around a frame (`frame_headers`) for certain
 - *ask for camera, place, payment*: `Permissions-Policy`
 
 As what is a body shown? Its type and charset, read as browsers read them, and what is sent in their place.
@@ -364,6 +364,7 @@ def isolation_headers(context: ReplayContext, *, is_rewritten: bool = True) -> d
         "Permissions-Policy": _PERMISSIONS,
         # Pages have an origin of their own: fonts, modules and fetches need leave to come back to them.
         "Access-Control-Allow-Origin": "*",
+        "Timing-Allow-Origin": "*",
         "Cross-Origin-Resource-Policy": "cross-origin",
         "X-Robots-Tag": "noindex, nofollow",
         "X-DNS-Prefetch-Control": "off",
@@ -440,6 +441,17 @@ def _sources(context: ReplayContext) -> str:
     if context.portal_origin is None:
         return "'self'" + others
     return f"{context.portal_origin}{prefix}{others}"
+
+
+def script_headers() -> dict[str, str]:
+    """For the answers at `labels.CLIENT_PATH` and `labels.BOX_CLIENT_PATH`."""
+    return {
+        "Content-Type": "text/javascript; charset=utf-8",
+        "Cache-Control": "public, max-age=3600",
+        "X-Content-Type-Options": "nosniff",
+        "Access-Control-Allow-Origin": "*",
+        "Cross-Origin-Resource-Policy": "cross-origin",
+    }
 
 
 BANNER_FIELD = "x-herodotus-banner"

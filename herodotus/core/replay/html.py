@@ -15,10 +15,9 @@ from herodotus.core.replay import markup
 from herodotus.core.replay.attributes import Attribute, Edit, TagEditor
 from herodotus.core.replay.context import Flag, ReplayContext
 from herodotus.core.replay.css import CssRewriter
-from herodotus.core.replay.guard import GUARD_PATH
 from herodotus.core.replay.headers import media_type
 from herodotus.core.replay.javascript import ScriptRewriter
-from herodotus.core.replay.labels import CLIENT_PATH
+from herodotus.core.replay.labels import BOX_CLIENT_PATH, CLIENT_PATH
 
 BLOCK_BYTES = 256 * 1024
 TOKEN_BYTES_MAX = 2 * 2**20
@@ -51,7 +50,7 @@ class HtmlRewriter:
         self._is_foreign = False
         self._guard = b""
         if context.is_guarded and (context.flag is Flag.PAGE or context.is_in_frame):
-            script = f"{context.archive_prefix}{GUARD_PATH}"
+            script = f"{context.archive_prefix}{BOX_CLIENT_PATH}"
             if context.site is not None:
                 script = f"{context.site.origin}{CLIENT_PATH}"
             self._guard = f'<script src="{script}"></script>'.encode()
@@ -175,7 +174,9 @@ class HtmlRewriter:
         attributes = _attributes(data, low, match.end(1), end)
         if self._is_xml and b":" in low[start:end]:  # prefixes are the page's own choice
             attributes = [_unprefixed(one) for one in attributes]
-        edits = self._editor.edits(name.rpartition(b":")[2] if self._is_xml else name, attributes)
+        edits = self._editor.edits(
+            name.rpartition(b":")[2] if self._is_xml else name, attributes, match.end(1)
+        )
         self._put(data, start, end, edits)
         is_empty = low[end - 2 : end] == b"/>"
         if name == b"head" and self._guard:
@@ -232,11 +233,8 @@ class HtmlRewriter:
             kind = next((one.value for one in attributes if one.name == b"type"), b"")
             kind = kind.strip().lower()
             self._import_map = [] if kind == b"importmap" else None
-            if self._context.site is not None and (
-                kind in (b"", b"module") or media_type([kind.decode("latin-1")]).is_script
-            ):
-                plain = self._editor.plain
-                self._code = ScriptRewriter(lambda address: plain.rewrite(address, Flag.SCRIPT))
+            if kind in (b"", b"module") or media_type([kind.decode("latin-1")]).is_script:
+                self._code = ScriptRewriter(self._editor.plain.module, self._context.script_url)
 
     def _raw(self, data: bytes, low: bytes, at: int, is_last: bool) -> tuple[int, bool]:
         found = markup.RAW_END[self._raw_name].search(low, at)
@@ -318,16 +316,13 @@ class HtmlRewriter:
     def _targets(self, targets: object) -> dict[str, object]:
         if not isinstance(targets, dict):
             return {}
-        is_named = self._context.site is not None  # there, absolute names in scripts are led, too
         return {
-            self._module(name) if is_named else name: self._module(target)
-            if isinstance(target, str)
-            else None
+            self._module(name): self._module(target) if isinstance(target, str) else None
             for name, target in targets.items()
         }
 
     def _module(self, address: str) -> str:
-        plain = self._editor.plain.rewrite(address.encode("utf-8", "surrogatepass"), Flag.SCRIPT)
+        plain = self._editor.plain.module(address.encode("utf-8", "surrogatepass"))
         return plain.decode("utf-8", "surrogatepass")
 
     # -- what passes untouched ----------------------------------------------------------------------------------

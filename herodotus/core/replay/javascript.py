@@ -1,53 +1,88 @@
-"""What of a script must be led, at a label? Addresses of modules, and to whom messages are for.
+"""What of a script must be led? Addresses of modules, whom messages are for, and in the sandbox where a page goes.
 
-Nearly all that scripts ask for is led while they run, by our script in the page. Two things cannot be reached there: a
-literal address in an `import` is resolved by the browser alone, and another origin's window takes no wrapped
-`postMessage`. So the address is changed, and arguments are: `x.postMessage(a, b)` becomes `x.postMessage(...f(a, b))`,
-where `f` is our script's, or what gives the arguments as they are. All other bytes stay.
+Nearly all that scripts ask for is led while they run, by our script in the page. Some things cannot be reached there,
+so they are changed here:
 
-A script is taken apart only where a quick look finds one of the two. It is read as Latin-1, so that places are those of
-bytes.
+- an address in an `import` is resolved by the browser alone: a literal is led, and `import(a)` becomes `import(f(a))`
+- another origin's window takes no wrapped `postMessage`: `x.postMessage(a, b)` becomes `x.postMessage(...f(a, b))`
+- in the sandbox `import.meta.url` becomes the original address of the script, and where a page goes is led:
+  `location.assign(a)` becomes `location.assign(...f(a))`, and `location = a`, `location.href = a` set properties of
+  ours, which do the same with the address that is led. Only where `location` is plainly the window's own.
+
+Each `f` is our script's, or what gives the arguments as they are. All other bytes stay. A script is taken apart only
+where a quick look finds one of these. It is read as Latin-1, so that places are those of bytes.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 from crawler.core.javascript import SCRIPT_CHARS_MAX, Token, TokenKind, is_blank, text_of, tokens
 
 _WORDS = frozenset({"import", "from", "postMessage"})
+_WORDS_BOXED = _WORDS | {"location"}
 _QUICK = re.compile(
-    rb"postMessage\s*\(|(?:\bfrom|\bimport)[\s(]*(?:/\*[^*]*\*/\s*)?[\"'`](?:https?:)?(?:\\?/){2}",
+    rb"postMessage\s*\(|\bimport\s*\(\s*[^\s\"'`]"
+    rb"|(?:\bfrom|\bimport)[\s(]*(?:/\*[^*]*\*/\s*)?[\"'`](?:https?:)?(?:\\?/){2}",
     re.IGNORECASE,
 )
+"""At a label, where what is relative is left as it is."""
+_QUICK_BOXED = re.compile(
+    rb"postMessage\s*\(|\bimport\s*[(.]|(?:\bfrom|\bimport)\s*(?:/\*[^*]*\*/\s*)?[\"'`](?:\.|\\?/|http)"
+    rb"|\blocation\s*(?:\.\s*(?:assign|replace)\s*\(|(?:\.\s*href\s*)?=(?![=>]))",
+    re.IGNORECASE,
+)
+_OWN_URL = re.compile(r"\s*\.\s*meta\s*\.\s*url\b(?!\s*=[^=])")
+_GOES_BY_HREF = re.compile(r"\s*\.\s*(href)\s*=(?![=>])")
+_GOES_BY_METHOD = re.compile(r"\s*\.\s*(?:assign|replace)\s*\(")
+_GOES = re.compile(r"\s*=(?![=>])")
+_OF_WINDOW = re.compile(r"(?:^|[^.\w$])(?:window|self|document|globalThis)\s*\.\s*\Z")
+_BEGINS = re.compile(r"(?:\A|[;}=&|?:!)]|=>|\belse|(?:\)|=>|\belse|\btry|\bdo|[{};])\s*\{|[\r\n])\s*\Z")
+"""Before a `location` that is set: not in a list, where it may be a name that is being declared."""
+_DECLARED = re.compile(
+    r"\b(?:var|let|const)\s[^;={}()]{0,200}\blocation\b|\bfunction\b[^(){}]{0,100}\([^)]{0,300}\blocation\b"
+    r"|[({,]\s*location\s*[,})]|\blocation\s*=>"
+)
+_LOOKED_BACK = 40
 _MODULE = re.compile(
     rb"^[ \t]*(?:import\b(?!\s*[(.])|export\b)|[;}]\s*(?:import\s*[\"'{*]|export\s*[{*])", re.MULTILINE
 )
 _STRICT = re.compile(rb"\s*([\"'])use strict\1")
-_ARGUMENTS = b"...(globalThis.__hdpm||Array.of)("
 
 Edit = tuple[int, int, bytes]
 
 
+class _Kind(Enum):
+    MESSAGE = b"...(globalThis.__hdpm||Array.of)("
+    IMPORT = b"(globalThis.__hdi||String)("
+    GOING = b"...(globalThis.__hdl||Array.of)("
+
+    __hash__ = object.__hash__
+
+
 @dataclass(slots=True)
 class _Call:
-    """Of `postMessage`, whose brackets are open."""
+    """Whose brackets are open."""
 
+    kind: _Kind
     start: int
     depth: int
     is_bare: bool
+    literal_end: int = 0
+    """Of a string that is all there is so far."""
     has_more: bool = False
     """Than one argument, or a list of them that is spread."""
 
 
-def led_script(source: bytes, led: Callable[[bytes], bytes]) -> bytes:
-    """`led` gives the address at a label for a whole one, or what it is given."""
-    if not _QUICK.search(source):
+def led_script(source: bytes, led: Callable[[bytes], bytes], own_url: bytes = b"") -> bytes:
+    """`led` gives the archived address for the one of a module, or what it is given. `own_url`: of the script, as it
+    was, in the sandbox; empty at a label."""
+    if not (_QUICK_BOXED if own_url else _QUICK).search(source):
         return source
-    text = source.decode("latin-1")
     pieces: list[bytes] = []
     copied = 0
-    for start, end, new in sorted(_edits(text, led)):
+    for start, end, new in sorted(_Reading(source.decode("latin-1"), led, own_url).edits()):
         pieces += (source[copied:start], new)
         copied = end
     return b"".join((*pieces, source[copied:]))
@@ -61,58 +96,127 @@ def for_worker(source: bytes, client: str) -> bytes:
     return strict + f'importScripts("{client}");'.encode() + source
 
 
-def _edits(text: str, led: Callable[[bytes], bytes]) -> Iterator[Edit]:
-    calls: list[_Call] = []
-    depth = at = 0
-    word: Token | None = None
-    is_called = False  # the word has an open bracket behind it, and nothing else
-    for token in tokens(text, _WORDS):
-        if calls and calls[-1].depth == depth and not calls[-1].has_more:
-            between = text[at : token.start]
-            calls[-1].has_more = "," in between or "..." in between
-        is_next = word is not None and is_blank(text, at, token.start)
+class _Reading:
+    """Of one script, from its first token to the last."""
+
+    def __init__(self, text: str, led: Callable[[bytes], bytes], own_url: bytes) -> None:
+        self._text = text
+        self._led = led
+        self._own_url = _quoted(own_url) if own_url else b""
+        self._found: list[Edit] = []
+        self._calls: list[_Call] = []
+        self._depth = 0
+        self._at = 0
+        self._word: Token | None = None
+        self._is_called = False
+        """The word has an open bracket behind it, and nothing else."""
+        self._going_at = -1
+        """Where the bracket of a `location.assign` is."""
+        self._declares_location: bool | None = None
+
+    def edits(self) -> list[Edit]:
+        for token in tokens(self._text, _WORDS_BOXED if self._own_url else _WORDS):
+            self._take(token)
+            self._at = token.end
+        return self._found
+
+    def _take(self, token: Token) -> None:
+        call = self._calls[-1] if self._calls and self._calls[-1].depth == self._depth else None
+        if call is not None and not call.has_more:
+            between = self._text[self._at : token.start]
+            call.has_more = "," in between or "..." in between
+        word = self._word
+        is_next = word is not None and is_blank(self._text, self._at, token.start)
         if token.kind in (TokenKind.STRING, TokenKind.TEMPLATE) and is_next and word is not None:
-            name = text[word.start : word.end]
-            if name == "import" or (name == "from" and not is_called):
-                yield from _address(text, token, led)
-        follows = word if is_next and not is_called else None
-        word, is_called = (token, False) if token.kind is TokenKind.WORD else (None, False)
-        if token.kind is TokenKind.OPEN:
-            depth += 1
-            if follows is not None and text[token.start] == "(":
-                if text[follows.start : follows.end] == "postMessage":
-                    calls.append(_Call(token.end, depth, is_bare=not _is_member(text, follows.start)))
-                else:
-                    word, is_called = follows, True
+            self._literal(word, token, call)
+        follows = word if is_next and not self._is_called else None
+        self._word, self._is_called = (token, False) if token.kind is TokenKind.WORD else (None, False)
+        if token.kind is TokenKind.WORD and self._own_url:
+            self._boxed(token)
+        elif token.kind is TokenKind.OPEN:
+            self._depth += 1
+            if self._text[token.start] == "(":
+                self._opened(token, follows)
         elif token.kind is TokenKind.CLOSE:
-            if calls and calls[-1].depth == depth:
-                call = calls.pop()
-                # Without a point before it, it may also be a method that is being defined.
-                is_defined = call.is_bare and text[token.end : token.end + 20].lstrip()[:1] == "{"
-                if call.has_more and not is_defined:
-                    yield call.start, call.start, _ARGUMENTS
-                    yield token.start, token.start, b")"
-            depth -= 1
-        at = token.end
+            if call is not None:
+                self._closed(self._calls.pop(), token)
+            self._depth -= 1
+
+    def _literal(self, word: Token, token: Token, call: _Call | None) -> None:
+        name = self._text[word.start : word.end]
+        if name == "import" or (name == "from" and not self._is_called):
+            address = text_of(self._text, token).encode("latin-1", "replace")
+            new = self._led(address)
+            if new != address:
+                self._found.append((token.start, token.end, _quoted(new)))
+        if call is not None and self._is_called:
+            call.literal_end = token.end
+
+    def _opened(self, token: Token, follows: Token | None) -> None:
+        if token.start == self._going_at:
+            self._calls.append(_Call(_Kind.GOING, token.end, self._depth, is_bare=False))
+        elif follows is not None:
+            name, is_bare = self._text[follows.start : follows.end], not self._is_member(follows.start)
+            if name == "postMessage":
+                self._calls.append(_Call(_Kind.MESSAGE, token.end, self._depth, is_bare=is_bare))
+                return
+            self._word, self._is_called = follows, True
+            if name == "import" and is_bare:
+                self._calls.append(_Call(_Kind.IMPORT, token.end, self._depth, is_bare=True))
+
+    def _closed(self, call: _Call, token: Token) -> None:
+        # Without a point before it, it may also be a method that is being defined.
+        if call.is_bare and self._text[token.end : token.end + 20].lstrip()[:1] == "{":
+            return
+        is_literal = is_blank(self._text, call.literal_end or call.start, token.start)
+        if call.kind is _Kind.IMPORT:
+            is_led = not call.has_more and not is_literal
+        else:
+            is_led = call.has_more or call.kind is _Kind.GOING
+        if is_led:
+            end = b",%s)" % self._own_url if self._own_url and call.kind is _Kind.IMPORT else b")"
+            self._found += [(call.start, call.start, call.kind.value), (token.start, token.start, end)]
+
+    def _boxed(self, word: Token) -> None:
+        text = self._text
+        name, is_member = text[word.start : word.end], self._is_member(word.start)
+        if name == "import" and not is_member and (asked := _OWN_URL.match(text, word.end)):
+            self._found.append((word.start, asked.end(), self._own_url))
+        if name != "location" or (is_member and not _OF_WINDOW.search(self._before(word.start))):
+            return
+        if href := _GOES_BY_HREF.match(text, word.end):
+            self._found.append((*href.span(1), b"__hdhref"))
+        elif method := _GOES_BY_METHOD.match(text, word.end):
+            self._going_at = method.end() - 1
+        elif _GOES.match(text, word.end):
+            if is_member:
+                self._found.append((word.start, word.end, b"__hdlocation"))
+            elif _BEGINS.search(self._before(word.start)) and not self._is_location_declared():
+                self._found.append((word.start, word.end, b"globalThis.__hdlocation"))
+
+    def _is_location_declared(self) -> bool:
+        if self._declares_location is None:
+            self._declares_location = _DECLARED.search(self._text) is not None
+        return self._declares_location
+
+    def _before(self, at: int) -> str:
+        return self._text[max(0, at - _LOOKED_BACK) : at]
+
+    def _is_member(self, at: int) -> bool:
+        return self._before(at).rstrip()[-1:] == "."
 
 
-def _address(text: str, token: Token, led: Callable[[bytes], bytes]) -> Iterator[Edit]:
-    address = text_of(text, token).encode("latin-1", "replace")
-    new = led(address)
-    if new != address:
-        yield token.start, token.end, b'"%s"' % new.replace(b"\\", b"%5C").replace(b'"', b"%22")
-
-
-def _is_member(text: str, at: int) -> bool:
-    return text[max(0, at - 20) : at].rstrip()[-1:] == "."
+def _quoted(address: bytes) -> bytes:
+    return b'"%s"' % address.replace(b"\\", b"%5C").replace(b'"', b"%22")
 
 
 class ScriptRewriter:
     """Of a whole script; what is too long to be read goes out as it came."""
 
-    def __init__(self, led: Callable[[bytes], bytes], worker_client: str = "") -> None:
-        """`worker_client`: the address of our script, if this one is a worker's."""
+    def __init__(self, led: Callable[[bytes], bytes], own_url: bytes = b"", worker_client: str = "") -> None:
+        """As `led_script`. `worker_client`: the address of our script, if this one is a worker's."""
         self._led = led
+        self._own_url = own_url
         self._worker_client = worker_client
         self._held: list[bytes] = []
         self._size = 0
@@ -131,7 +235,7 @@ class ScriptRewriter:
     def close(self) -> bytes:
         if self._passes:
             return b""
-        return self._for_worker(led_script(self._taken(), self._led))
+        return self._for_worker(led_script(self._taken(), self._led, self._own_url))
 
     def _taken(self) -> bytes:
         held = b"".join(self._held)

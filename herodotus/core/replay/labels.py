@@ -21,6 +21,8 @@ from crawler.core.urls import canonical
 
 CLIENT_PATH = "/_hd/client.js"
 """At each label; the one thing of ours there. An archived thing of that path is not to be had by this way."""
+BOX_CLIENT_PATH = "_/client.js"
+"""Behind the archive's prefix, for pages in the sandbox."""
 LABEL_BYTES_MAX = 63
 """Of one part of a host's name (RFC 1035, 2.3.4): some 46 are left for the archived host."""
 _LABEL = re.compile(r"([0-9]{14})-([hs])([0-9]{0,5})-([a-z0-9_-]+)")

@@ -35,8 +35,8 @@ _DULL_ATTRIBUTES = (
     rb"(?:" + _GAP + rb"|(?!" + _INTERESTING + rb")" + _ATTRIBUTE + rb")*+"
 )  # fmt: skip
 _SPECIAL = (
-    rb"(?:b(?:ase|ody)|frameset|head|iframe|link|m(?:eta|ath)|no(?:embed|frames)|p(?:aram|laintext)"
-    rb"|s(?:cript|tyle|vg)|t(?:extarea|itle)|xmp)" + _ENDS_NAME
+    rb"(?:audio|b(?:ase|ody)|frameset|head|iframe|link|m(?:eta|ath)|no(?:embed|frames)|p(?:aram|laintext)"
+    rb"|s(?:cript|tyle|vg)|t(?:extarea|itle)|video|xmp)" + _ENDS_NAME
 )
 _COMMENT = rb"<!(?:--(?:-?>|(?:[^-]++|-(?!-!?>))*+--!?>)|(?=[^\[-])[^>]*+>)"
 _TEXT = rb"[^<]*+(?:<(?=[^a-z/!?])[^<]*+)*+"

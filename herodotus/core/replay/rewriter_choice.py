@@ -9,7 +9,7 @@ from herodotus.core.replay.css import CssRewriter, css_escaped
 from herodotus.core.replay.headers import MediaType, media_type
 from herodotus.core.replay.html import HtmlRewriter
 from herodotus.core.replay.javascript import ScriptRewriter
-from herodotus.core.replay.labels import CLIENT_PATH, NamedSite
+from herodotus.core.replay.labels import CLIENT_PATH
 from herodotus.core.replay.rewriter import Rewriter
 
 _HTML_START = re.compile(
@@ -37,8 +37,8 @@ def _inner(media: MediaType, flag: Flag, context: ReplayContext) -> Rewriter | N
         return None  # at a label what a script asks for is as it came: our script leads what is made of it
     if media.essence == "text/css" or (flag is Flag.STYLE and not media.is_known):
         return CssRewriter(addresses_of(context, css_escaped))
-    if context.site is not None and flag is Flag.SCRIPT and (media.is_script or not media.is_known):
-        return _script(context, context.site)
+    if flag is Flag.SCRIPT and (media.is_script or not media.is_known):
+        return _script(context)
     if media.is_svg:
         return HtmlRewriter(replace(context, banner=b"", is_guarded=False), is_xml=True)
     if (media.is_html or media.is_xhtml) and flag not in _PARTS:
@@ -49,10 +49,11 @@ def _inner(media: MediaType, flag: Flag, context: ReplayContext) -> Rewriter | N
     return None
 
 
-def _script(context: ReplayContext, site: NamedSite) -> ScriptRewriter:
-    addresses = addresses_of(context)
-    client = f"{site.origin}{CLIENT_PATH}" if context.is_worker else ""
-    return ScriptRewriter(lambda address: addresses.rewrite(address, Flag.SCRIPT), client)
+def _script(context: ReplayContext) -> ScriptRewriter:
+    """In the sandbox the page makes its workers, with our script in them."""
+    site = context.site
+    client = f"{site.origin}{CLIENT_PATH}" if site is not None and context.is_worker else ""
+    return ScriptRewriter(addresses_of(context).module, context.script_url, client)
 
 
 def shown_flag(flag: Flag, media: MediaType, start: bytes) -> Flag:

@@ -70,7 +70,7 @@ var f = document.body.appendChild(document.createElement('iframe'));f.onload = (
 tried(() => { parent.document.querySelector('nav').remove(); return 'removed'; }).then(nothing);
 
 //# the banner, by messages
-['javascript:alert(1)', 'https://live.example/', portal + '/api/v1/status', portal + '/',portal + '/web/../api/v1/status', portal + '/web/%2e%2e/status', '//live.example/web/', {}, null, 7].forEach(a => parent.postMessage({herodotus: 'open', address: a}, '*')); setTimeout(nothing, 500);
+['javascript:alert(1)', 'https://live.example/', portal + '/api/v1/status', portal + '/',portal + '/web/../api/v1/status', portal + '/web/%2e%2e/status', '//live.example/web/', {}, null, 7].forEach(a => ['go', 'open', 'shown'].forEach(hd => top.postMessage({hd, url: a, address: a, title: 'x', begins: true}, '*'))); setTimeout(nothing, 500);
 
 //# the banner, by a false one
 document.body.innerHTML = '<div style="position:fixed;inset:0;top:-5000px;z-index:2147483647;height:9999px;background:red">1 April 1999</div>'; nothing();

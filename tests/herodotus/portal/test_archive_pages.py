@@ -21,6 +21,7 @@ from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.memento import header_url
+from herodotus.portal.replay import our_script
 from herodotus.portal.targets import http_date
 from tests.herodotus.portal.library import HOME, HOST, ORIGIN, SITE, Library, at, response
 from tests.herodotus.store.making import NOW_S
@@ -311,7 +312,55 @@ def test_what_is_not_archived_offers_what_is_near(library: Library) -> None:
     assert f'href="/web/*/{SITE}/CASE.html"' in page
     assert f'href="/web/*/{SITE}/style.css"' in page
     assert f'href="/web/*/{SITE}/*"' in page
-    assert library.get("/web/2026im_/https://example.org/gone.png").body == b"not archived\n"
+
+
+@pytest.mark.parametrize("flag", ["im_", "js_", "cs_", "oe_"])
+def test_a_part_that_is_missing_has_a_status_that_scripts_can_read_and_no_body(
+    library: Library, flag: str
+) -> None:
+    answer = library.get(f"/web/2026{flag}/https://example.org/gone", {"origin": "null"})
+    assert (answer.status, answer.body) == (404, b"")
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert answer.headers["Content-Security-Policy"].startswith("sandbox allow-forms; ")
+
+
+@pytest.mark.parametrize("flag", ["mp_", "if_"])
+def test_a_frame_whose_page_is_missing_says_so_and_names_what_comes_nearest(
+    library: Library, flag: str
+) -> None:
+    library.add(
+        response(f"{SITE}/Case.html", "20260101", b"x"), response(f"{SITE}/CASE.html", "20260102", b"x")
+    )
+    answer = library.get(f"/web/2026{flag}/https://example.org/case.html")
+    assert answer.status == 404
+    assert answer.headers["Content-Security-Policy"].startswith("sandbox allow-forms; ")
+    assert "frame-ancestors" not in answer.headers["Content-Security-Policy"]
+    page = answer.body.decode()
+    assert "<p>Not archived: https://example.org/case.html</p>" in page
+    near = re.search(r'<p>Nearest: <a href="/web/(\d{14})(\w+)/([^"]+)">([^<]+)</a>, \d January 2026', page)
+    assert near is not None
+    assert near[2] == flag
+    assert near[3] == near[4] in (f"{SITE}/Case.html", f"{SITE}/CASE.html")
+    assert library.get(f"/web/{near[1]}{flag}/{near[3]}").status == 200
+    nothing = library.get(f"/web/2026{flag}/https://nowhere.example/<m>").body
+    assert nothing.endswith(b"<p>Not archived: https://nowhere.example/%3Cm%3E</p>")
+    told = library.get(f"/web/2026{flag}/https://nowhere.example/", {"accept": "application/json"})
+    assert (told.status, told.content_type) == (404, "application/problem+json")
+
+
+def test_a_page_in_the_sandbox_learns_that_nothing_takes_what_it_sends(library: Library) -> None:
+    asked = {
+        "origin": "null",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "x-a",
+    }
+    leave = library.get(f"/web/20260105060000oe_/{HOME}", asked, "OPTIONS")
+    assert leave.status == 204
+    assert "POST" in leave.headers["Access-Control-Allow-Methods"]
+    refused = library.get(f"/web/20260105060000oe_/{HOME}", {"origin": "null"}, "POST")
+    assert (refused.status, refused.headers["Access-Control-Allow-Origin"]) == (405, "*")
+    for path in ("/", "/api/v1/status", "/save/https://example.org/"):
+        assert library.get(path, asked, "OPTIONS").status in (403, 405)
 
 
 def test_a_listing_shows_the_addresses_below(library: Library) -> None:
@@ -548,10 +597,21 @@ def test_a_browser_window_gets_the_page_in_a_frame_and_everybody_else_the_page(l
     assert image.content_type == "image/png"
 
 
-def test_the_guard_that_pages_load_is_served(library: Library) -> None:
-    guard = library.get("/web/_/guard.js", {"origin": "null"})
-    assert (guard.status, guard.content_type) == (200, "text/javascript; charset=utf-8")
-    assert b"guard.js" in guard.body
+def test_the_script_that_pages_load_is_served_by_either_way(library: Library) -> None:
+    boxed = library.get("/web/_/client.js", {"origin": "null"})
+    assert (boxed.status, boxed.content_type) == (200, "text/javascript; charset=utf-8")
+    named = our_script("/_hd/client.js")
+    assert named is not None
+    assert b"labelOf" in named.body
+    assert b"labelOf" not in boxed.body
+    assert b"localStorage" in boxed.body
+    assert b"memory" not in named.body
+    for script in (named.body, boxed.body):
+        assert b"//[" not in script
+        assert b"//]" not in script
+    assert len(named.body) < 20_000  # in each page
+    assert len(boxed.body) < 28_000
+    assert our_script("/web/_/other.js") is None
 
 
 def test_every_answer_about_an_address_names_the_peer_that_gave_it(library: Library) -> None:

@@ -419,7 +419,7 @@ EVIL = b"""<!DOCTYPE html><title>Page</title><body><script>
 var gained = [];
 function tried(name, work) { return Promise.resolve().then(work).then(g => { if (g) gained.push(name); }, () => {}); }
 Promise.all([
-  tried("origin", () => self.origin !== "null"),
+  tried("origin", () => !URL.createObjectURL(new Blob([])).startsWith("blob:null")),
   tried("cookie", () => { document.cookie = "a=1"; return /Set|a=1; /.test(document.cookie); }),
   tried("status", () => fetch("/status").then(a => a.ok)),
   tried("api", () => fetch("/api/v1/status").then(a => a.ok)),

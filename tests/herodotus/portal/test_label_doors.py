@@ -72,7 +72,7 @@ def test_path_and_query_are_the_originals_own(library: Library) -> None:
     "target",
     ["/status", "/metrics", "/healthz", "/search?url=a", "/save/https://a.example/", "/cdx/search/cdx?url=a",
      "/wayback/available?url=a", f"/web/*/{HOME}", f"/web/{HOME}", f"/web/timemap/link/{HOME}", "/api/v1/peers",
-     f"/web/{DATE}id_/{HOME}", "/web/_/guard.js", "//status", "/./status", "/%2e/status", "/x/../status"],
+     f"/web/{DATE}id_/{HOME}", "/web/_/client.js", "//status", "/./status", "/%2e/status", "/x/../status"],
 )  # fmt: skip
 def test_no_path_of_a_label_leads_to_the_portal(library: Library, target: str) -> None:
     for method in ("GET", "HEAD", "POST", "PUT", "DELETE"):

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from herodotus.core import replay
 from herodotus.core.replay import Flag, ReplayContext
+from herodotus.portal.replay import our_script
 
 BROWSER_S = 60
 DATE = "20260102030405"
-_SCRIPTS = {replay.GUARD_PATH: replay.GUARD_SCRIPT}
 _MEMENTO = re.compile(r"/web/(\d{14})([a-z]{2}_)?/(.+)", re.DOTALL)
 
 
@@ -49,9 +49,8 @@ def _portal(world: World) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - sever
             with world.news:
                 world.asked.append((self.command, self.path))
                 world.news.notify_all()
-            path = self.path.removeprefix("/web/")
-            if path in _SCRIPTS:
-                self._send(200, replay.script_headers(), _SCRIPTS[path].encode())
+            if (script := our_script(self.path)) is not None:
+                self._send(200, replay.script_headers(), script.body)
             elif (memento := _MEMENTO.fullmatch(self.path)) is not None:
                 self._replay(Flag(memento[2] or ""), memento[3])
             else:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from herodotus.core.replay import Flag, ReplayContext, rewriter_for
-from tests.herodotus.core.replay.judging import BARE, DATE, PAGE, found, leaks, rewritten, wanted
+from tests.herodotus.core.replay.judging import BARE, DATE, PAGE, PORTAL, found, leaks, rewritten, wanted
 
 A = f"/web/{DATE}".encode()
 
@@ -80,7 +80,7 @@ def at(flag: str, url: str) -> bytes:
         (b"<a href='htt&#112;&colon;//b.example/'>", b"<a href='%s'>" % at("", "http://b.example/")),
         (b"<a href='java&#115;cript:x()'>", b"<a href='java&#115;cript:x()'>"),
         (b"<script type=importmap>{\"imports\":{\"m\":\"./m.js\"}}</script>",
-         b'<script type=importmap>{"imports": {"m": "%s"}}</script>' % at("js_", "http://a.example/x/m.js")),
+         b'<script type=importmap>{"imports": {"m": "%s%s"}}</script>' % (PORTAL.encode(), at("js_", "http://a.example/x/m.js"))),
         (b"<iframe srcdoc='<img src=p>'></iframe>",
          b'<iframe srcdoc="<img src=%s>"></iframe>' % at("im_", "http://a.example/x/p")),
         (b"<iframe srcdoc=\"&lt;img src=&quot;p&quot; alt='&amp;eacute;'&gt;\"></iframe>",
@@ -161,7 +161,7 @@ def test_an_address_of_the_page_cannot_break_out_of_an_attribute() -> None:
 
 def test_guard_and_banner_come_first_and_once() -> None:
     context = ReplayContext(page_url=PAGE, timestamp=DATE, banner=b"<i>B</i>")
-    guard = b'<script src="/web/_/guard.js"></script>'
+    guard = b'<script src="/web/_/client.js"></script>'
     page = b"<!doctype html>\n<!-- <head> --><html><head id=h><title>t</title></head><body class=c><p>x<body>"
     assert rewritten(page, context) == (
         b"<!doctype html>\n<!-- <head> --><html><head id=h>"
@@ -229,7 +229,32 @@ def test_text_without_end_streams() -> None:
         rewriter = rewriter_for("text/html", Flag.PAGE, BARE)
         assert rewriter is not None
         sent = len(rewriter.feed(start))
-        for _ in range(20):
+        for _ in range(40):  # of a script 2 MiB are held
             sent += len(rewriter.feed(piece))
-        assert sent > 1_700_000
-        assert sent + len(rewriter.close()) == len(start) + 2_000_000
+        assert sent > 3_700_000
+        assert sent + len(rewriter.close()) == len(start) + 4_000_000
+
+
+@pytest.mark.parametrize(
+    ("tag", "after"),
+    [
+        ("<script src=p>", '<script crossorigin="" src={}js_{}p>'),
+        ("<script>", "<script>"),
+        ("<video>", '<video crossorigin="">'),
+        ("<audio controls>", '<audio crossorigin="" controls>'),
+        ("<link rel=stylesheet href=p>", '<link crossorigin="" rel=stylesheet href={}cs_{}p>'),
+        ("<link rel=preload as=script href=p>", '<link crossorigin="" rel=preload as=script href={}js_{}p>'),
+        ("<link rel=icon href=p>", "<link rel=icon href={}im_{}p>"),
+        ("<script src=p crossorigin>", "<script src={}js_{}p crossorigin>"),
+        ("<script src=p crossorigin=anonymous>", "<script src={}js_{}p crossorigin=anonymous>"),
+        (
+            "<script crossorigin=use-credentials src=p>",
+            '<script crossorigin="" data-archived-crossorigin=use-credentials src={}js_{}p>',
+        ),
+        ("<img src=p>", "<img src={}im_{}p>"),
+    ],
+)
+def test_a_page_without_an_origin_asks_for_leave_to_look_into_its_parts(tag: str, after: str) -> None:
+    context = replace(BARE, is_guarded=True, flag=Flag.MAIN)
+    made = rewritten(b"<head></head>" + tag.encode(), context).decode().partition("</head>")[2]
+    assert made == after.format(A.decode(), "/http://a.example/x/")

@@ -1,5 +1,7 @@
 """Is of a script changed what must be, and nothing else?"""
 
+import time
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -18,6 +20,7 @@ CONTEXT = ReplayContext(
     site=NamedSite(names=NAMES, label=Label(date=DATE, origin="https://a.example")),
 )
 F = "...(globalThis.__hdpm||Array.of)("
+IMPORTED = "(globalThis.__hdi||String)("
 
 
 def led(source: str) -> str:
@@ -37,6 +40,8 @@ def led(source: str) -> str:
         ("w.postMessage(x.postMessage(a, b), c)", f"w.postMessage({F}x.postMessage({F}a, b)), c))"),
         ("w?.postMessage(...all)", f"w?.postMessage({F}...all))"),
         ("postMessage(a, b)", f"postMessage({F}a, b))"),
+        ("import(x + 'https://b.example')", "import((globalThis.__hdi||String)(x + 'https://b.example'))"),
+        ("import(`./${import(a)}`)", f"import({IMPORTED}`./${{import({IMPORTED}a))}}`))"),
         ("port.postMessage(f(')'), `${g(1)},${h}`, [b])", f"port.postMessage({F}f(')'), `${{g(1)}},${{h}}`, [b]))"),
     ],
 )  # fmt: skip
@@ -50,7 +55,8 @@ def test_an_address_of_a_module_and_the_target_of_a_message_are_led(source: str,
      "/import 'https:\\/\\/b.example'/.test(x)", "var from = 'https://b.example/m'", "x = {from: 'https://b.example/'}",
      "w.postMessage(a)", "w.postMessage(f(a, b))", "w.postMessage({a: 1, b: 2})", "w.postMessage()",
      "class A { postMessage(a, b) {} }", "function postMessage(a, b) { return a }", "x = {postMessage(a, b) { }}",
-     "'w.postMessage(a, b)'", "Array.from('https://b.example', f)", "import(x + 'https://b.example')"],
+     "'w.postMessage(a, b)'", "Array.from('https://b.example', f)", "x.import(y)", "import()", "import('./m' /* x */)",
+     "x = {import(a) { }}", "import.meta.url", "location = '/x'; location.assign('/x')"],
 )  # fmt: skip
 def test_everything_else_stays(source: str) -> None:
     assert led(source) == source
@@ -123,6 +129,73 @@ def test_a_script_that_is_too_long_goes_out_as_it_came() -> None:
     assert rewriter.feed(long) + rewriter.feed(b"1") + rewriter.close() == long + b"1"
 
 
-def test_the_sandbox_leaves_scripts_as_they_are() -> None:
-    plain = ReplayContext(page_url="https://a.example/", timestamp=DATE, flag=Flag.SCRIPT)
-    assert rewriter_for("text/javascript", Flag.SCRIPT, plain) is None
+BOXED = ReplayContext(
+    page_url="https://a.example/x/y.js",
+    timestamp=DATE,
+    flag=Flag.SCRIPT,
+    portal_origin="http://192.0.2.1:5484",
+)
+L = "...(globalThis.__hdl||Array.of)("
+OWN = "https://a.example/x/y.js"
+ARCHIVE = f"http://192.0.2.1:5484/web/{DATE}js_/https://"
+
+
+@pytest.mark.parametrize(
+    ("source", "after"),
+    [
+        ("import a from './m'", f'import a from "{ARCHIVE}a.example/x/m"'),
+        ("import '../m'; import '/n'", f'import "{ARCHIVE}a.example/m"; import "{ARCHIVE}a.example/n"'),
+        ("export * from 'https://b.example/m'", f'export * from "{ARCHIVE}b.example/m"'),
+        ("import('./m')", f'import("{ARCHIVE}a.example/x/m")'),
+        ("import(m)", f'import((globalThis.__hdi||String)(m,"{OWN}"))'),
+        ("import(m, {with: n})", "import(m, {with: n})"),
+        ("import vue from 'vue'; import('vue/x')", "import vue from 'vue'; import('vue/x')"),
+        ("new URL('i.png', import . meta.url)", f"new URL('i.png', \"{OWN}\")"),
+        ("import.meta.env; x.import.meta.url", "import.meta.env; x.import.meta.url"),
+        ("w.postMessage(a, '*')", f"w.postMessage({F}a, '*'))"),
+        ("location = '/x'", "globalThis.__hdlocation = '/x'"),
+        ("if (a) location=b", "if (a) globalThis.__hdlocation=b"),
+        ("if(a){location=b}", "if(a){globalThis.__hdlocation=b}"),
+        ("a&&window.location=b", "a&&window.__hdlocation=b"),
+        ("document . location = b", "document . __hdlocation = b"),
+        ("location.href = a + b", "location.__hdhref = a + b"),
+        ("self.location.href='/x'", "self.location.__hdhref='/x'"),
+        ("location.assign('/x')", f"location.assign({L}'/x'))"),
+        ("window.location.replace(f(')'))", f"window.location.replace({L}f(')')))"),
+    ],
+)  # fmt: skip
+def test_in_the_sandbox_a_script_is_told_where_it_was_and_goes_where_it_would(
+    source: str, after: str
+) -> None:
+    rewriter = rewriter_for("text/javascript", Flag.SCRIPT, BOXED)
+    assert rewriter is not None
+    assert (rewriter.feed(source.encode()) + rewriter.close()).decode() == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["var location = a; location = b", "function f(location) { location = b }", "({location = 1}) => location",
+     "let a, location; location = b", "location => { location = b }", "const {a, location} = b; location = c",
+     "location == a; location === b; location => c", "x.location = a", "this.location.href = a", "x.location.assign(a)",
+     "location.href == a", "a = location.href", "parent.location.href = a", "frames[0].location = a",
+     "mylocation = a; location2 = b", "'location = a'", "f(location = a)"],
+)  # fmt: skip
+def test_a_location_that_may_be_another_one_stays(source: str) -> None:
+    rewriter = rewriter_for("text/javascript", Flag.SCRIPT, BOXED)
+    assert rewriter is not None
+    assert (rewriter.feed(source.encode()) + rewriter.close()).decode() == source
+
+
+def test_a_hostile_script_costs_no_more_than_its_length() -> None:
+    for piece in (
+        "var a ",
+        "function f(",
+        "location=",
+        "import(",
+        "x.postMessage(",
+        "(location",
+        "import.meta.url ",
+    ):
+        started = time.process_time()
+        led_script((piece * (400_000 // len(piece))).encode(), lambda address: address, OWN.encode())
+        assert time.process_time() - started < 5

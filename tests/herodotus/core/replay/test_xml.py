@@ -36,7 +36,7 @@ def test_a_page_stays_well_formed_with_banner_and_guard() -> None:
     tree = ET.fromstring(after)
     name = "{http://www.w3.org/1999/xhtml}"
     assert [one.get("src") for one in tree.iter(f"{name}script")] == [
-        "/web/_/guard.js", f"{A}js_/http://a.example/x/j.js",
+        "/web/_/client.js", f"{A}js_/http://a.example/x/j.js",
     ]  # fmt: skip
     assert [one.get("href") for one in tree.iter(f"{name}a")][-1] == f"{A}/http://a.example/p?a=1&b=2"
 
