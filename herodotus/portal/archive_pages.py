@@ -44,7 +44,7 @@ from herodotus.portal.answer import (
     problem,
 )
 from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError, bent, is_short
-from herodotus.portal.cdx import format_rows, moment_named, parse_question, ranges_around
+from herodotus.portal.cdx import format_rows, moment_named, parse_question, ranges_around, variants
 from herodotus.portal.histories import history_json, history_page
 from herodotus.portal.memento import (
     Places,
@@ -87,9 +87,11 @@ _TIMEMAP_TYPES = {
     "json": "application/json",
     "cdxj": "application/cdxj+ors",
 }
+_LISTS = ("/web/timemap/", "/web/timemap/cdx", "/web/timemap/json")
 _TO_MEMENTO = re.compile(r"/web/\d{14}/")
 _BRIEF = {"Cache-Control": "max-age=60"}
 """What is said about a history is true for a while, and cheap to say again."""
+_BY_WINDOW = {"Vary": "Sec-Fetch-Dest, Upgrade-Insecure-Requests"}
 _NOW = {"Cache-Control": "no-cache"}
 MATCH = "X-Herodotus-Match"
 """What was bent to find another spelling of the address, as `www, slash`."""
@@ -253,6 +255,8 @@ class ArchivePages:
         return answer
 
     def _work(self, path: str) -> Callable[[Asked], Awaitable[Answer]] | None:
+        if path in _LISTS:
+            return self._list
         if path.startswith("/web/"):
             return self._web
         return {
@@ -425,6 +429,13 @@ class ArchivePages:
                 urls=(target.url, *unescaped(target.url)),
                 takes_bent=target.flag not in _NAMED,
             )
+        is_program = target.flag.is_raw or (
+            target.flag is Flag.PAGE and not wants_frame(asked.request.headers)
+        )
+        if moment.is_exact and is_program:
+            # A list has the dates of all variants of an address; many programs put them before the one they know.
+            known = tuple(dict.fromkeys(one for url in urls for one in variants(url)))
+            exact = replace(exact or Exact(time_s=moment.target_s, urls=()), variants=known)
         is_bare = not target.flag.is_raw and target.flag is not Flag.PAGE
         if is_bare and self._has_banner and wants_frame(asked.request.headers):
             # The inside of our frame, or a part of a page, opened as a window: there it could lead anywhere.
@@ -438,6 +449,7 @@ class ArchivePages:
                 "Link": links_of(chosen, asked.origin, is_gate=True),
                 **PUBLIC,
                 **_match(chosen.match),
+                **(_BY_WINDOW if target.flag is Flag.PAGE else {}),
             }
             answer = moved(places.memento(chosen.shown_s, str(target.flag)), headers=headers)
         else:
@@ -595,8 +607,15 @@ class ArchivePages:
 
     # -- for tools ----------------------------------------------------------------------------------------
 
-    async def _cdx(self, asked: Asked) -> Answer:
+    async def _list(self, asked: Asked) -> Answer:
+        """Rows of CDX where the Wayback Machine's own pages ask for them; without a question it is an address."""
+        if not asked.request.parameter("url"):
+            return await self._web(asked)
+        return await self._cdx(asked, is_json=asked.request.path.endswith("json"))
+
+    async def _cdx(self, asked: Asked, *, is_json: bool = False) -> Answer:
         question = parse_question(asked.request.parameters())
+        question = replace(question, is_json=question.is_json or is_json)
         found = await self._shelf.rows(question)
         if question.urls and not found.rows and not question.shows_pages:
             text = asked.request.parameter("url")

@@ -113,11 +113,14 @@ class Exact:
     urls: tuple[str, ...]
     takes_bent: bool = False
     """Another spelling, whatever its date, is taken for it: of a part of a page, which nobody names by itself."""
+    variants: tuple[str, ...] = ()
+    """Those that a CDX list does not tell apart: programs ask for the dates of all of them by one address."""
 
     def names(self, url: str, time_s: int, match: str) -> bool:
-        if self.time_s is None or match:
-            return self.time_s is None or self.takes_bent
-        return time_s == self.time_s and url in self.urls
+        if self.time_s is None:
+            return True
+        is_named = time_s == self.time_s and (url in self.urls or url in self.variants)
+        return is_named or (bool(match) and self.takes_bent)
 
 
 class _Queue:
@@ -321,7 +324,12 @@ def _choose(
     """Of several that are spelled otherwise, and equally near, the one with the nearest time."""
     for url in urls:
         if (near := catalogue.around(url, moment.target_s)) is not None:
-            return _chosen(catalogue, url, near, moment, exact)
+            chosen = _chosen(catalogue, url, near, moment, exact)
+            if exact is None or not exact.variants or chosen.shown_s == moment.target_s:
+                return chosen
+            return _of_variant(catalogue, urls, moment, exact) or chosen
+    if exact is not None and (of_variant := _of_variant(catalogue, urls, moment, exact)) is not None:
+        return of_variant
     found = []
     for url in catalogue.spellings(urls):
         if (near := catalogue.around(url, moment.target_s)) is not None:
@@ -331,6 +339,18 @@ def _choose(
         return None
     _, url, near = min(found, key=lambda one: one[:2])
     return _chosen(catalogue, url, near, moment, exact, bent(urls, url))
+
+
+def _of_variant(catalogue: Catalogue, urls: tuple[str, ...], moment: Moment, exact: Exact) -> Chosen | None:
+    """The one that was found at this very second; what was removed is found by no other name."""
+    is_shown = all(catalogue.shows_record(url, "") for url in urls)
+    for url in exact.variants if is_shown else ():
+        near = catalogue.around(url, moment.target_s)
+        if near is not None and near.before_s is not None:
+            chosen = _chosen(catalogue, url, near, moment, exact, bent(urls, url))
+            if chosen.shown_s == moment.target_s:
+                return chosen
+    return None
 
 
 def bent(asked: tuple[str, ...], held: str) -> str:

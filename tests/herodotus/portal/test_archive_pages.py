@@ -120,7 +120,10 @@ def test_an_exact_date_is_shown_with_every_flag(library: Library, flag: str) -> 
      "https%3A%2F%2Fexample.org%2F", "https://example.org:443/", "https://example.org/?utm_source=x"],
 )  # fmt: skip
 def test_every_spelling_of_an_address_leads_to_its_page(library: Library, spelling: str) -> None:
-    assert library.location(f"/web/20260105060000/{spelling}") == f"/web/20260105060000/{HOME}"
+    window = {"upgrade-insecure-requests": "1"}
+    assert library.location(f"/web/20260105060000/{spelling}", window) == f"/web/20260105060000/{HOME}"
+    answer = library.get(f"/web/20260105060000/{spelling}")  # programs have no address bar
+    assert (answer.status, answer.headers["Content-Location"]) == (200, f"/web/20260105060000/{HOME}")
 
 
 def test_an_imported_spelling_that_no_crawler_would_write_is_shown(library: Library) -> None:

@@ -33,6 +33,7 @@ CANONICAL = [
     ("escapes", f"{HOST}/%7ea", f"{HOST}/~a"),
     ("part", f"{HOST}/page#part", f"{HOST}/page"),
 ]
+WINDOW = {"upgrade-insecure-requests": "1"}
 JSON = {"accept": "application/json"}
 
 
@@ -41,7 +42,7 @@ def test_every_question_finds_another_spelling_and_says_what_was_bent(
     kind: str, asked: str, held: str, match: str
 ) -> None:
     library = Library(response(held, "20260101", b"theirs(1)", "text/javascript"))
-    page = library.get(f"/web/{DATE}/{asked}")
+    page = library.get(f"/web/{DATE}/{asked}", WINDOW)
     assert (page.status, page.headers["Location"]) == (302, f"/web/{DATE}/{held}")
     gate = library.get(f"/web/{asked}")
     assert (gate.status, gate.headers["Location"].partition("/web/")[2]) == (302, f"{DATE}/{held}")
@@ -62,6 +63,22 @@ def test_every_question_finds_another_spelling_and_says_what_was_bent(
         answer.headers.get(MATCH) for answer in (page, gate, part, history, rows, timemap, cdx, available)
     ]
     assert told == [match] * 8, kind
+
+
+@pytest.mark.parametrize("flag", ["", "id_"])
+@pytest.mark.parametrize("asked", ["https://a.example/page", "http://www.a.example/page", "a.example/page"])
+def test_programs_get_what_a_list_names_by_any_address_of_its_key(asked: str, flag: str) -> None:
+    """Many follow no redirect, and put each date of the list before the address that they were given."""
+    dates = ("20260101000000", "20260201000000", "20260301000000")
+    held = ("http://a.example/page", "https://www.a.example/page", "https://a.example/page")
+    library = Library(*(response(*one, b"of " + one[1].encode()) for one in zip(held, dates, strict=True)))
+    for url, date in zip(held, dates, strict=True):
+        answer = library.get(f"/web/{date}{flag}/{asked}")
+        assert (answer.status, f"of {date}".encode() in answer.body) == (200, True)
+        assert answer.headers["Content-Location"] == f"/web/{date}{flag}/{url}"
+    assert library.get(f"/web/20260201000001{flag}/{asked}").status == 302
+    other_date = library.get(f"/web/{dates[1]}{flag}/http://a.example/pages")
+    assert other_date.status == 404
 
 
 @pytest.mark.parametrize(("kind", "asked", "held"), CANONICAL)
@@ -116,7 +133,7 @@ def test_a_script_calls_the_function_that_the_page_waits_with(stored: bytes, sho
 
 def test_what_was_removed_is_found_by_no_other_name() -> None:
     library = Library(response("http://www.a.example/page", "20260101", b"gone"))
-    assert library.get(f"/web/{DATE}id_/{HOST}/page").status == 302
+    assert library.get(f"/web/{DATE}id_/{HOST}/page").body == b"gone"
     library.store.archive.removed = Removals.of(urls=[f"{HOST}/page"])
     assert library.get(f"/web/{DATE}id_/{HOST}/page").status == 404
     library.store.archive.removed = Removals.of(hosts=["a.example"])
