@@ -283,6 +283,7 @@ def _shown(replay: Replay) -> _Shown:
     payload = payload_of(replay.capture, bytes_max=REWRITTEN_BYTES_MAX + 1, fields=fields)
     if payload.encoding:
         return _Shown(fields=payload.fields, media=NO_TYPE, body=payload.body)
+    payload = dataclasses.replace(payload, body=called_back(payload.body, replay.callbacks))
     media = _typed(media, replay.flag, payload.body)
     flag = shown_flag(replay.flag, media, payload.body[:_SNIFFED_BYTES])
     rewriter = rewriter_for(media, flag, _context(replay, media, flag))
