@@ -26,6 +26,7 @@ from crawler.core.link import (
     Link,
     OriginCounts,
     Yield,
+    bounded_row,
     day_of,
     due_row,
     fingerprint,
@@ -35,6 +36,7 @@ from crawler.core.link import (
     rests,
 )
 from crawler.core.recrawl import (
+    Bounds,
     Known,
     Recrawl,
     Result,
@@ -43,6 +45,7 @@ from crawler.core.recrawl import (
     encode_known,
     is_first_visit,
     priority_of,
+    reaches_further,
 )
 from crawler.core.rows import Batch, Rows, after
 from crawler.core.urls import Origin, UrlKey, origin_of, url_key
@@ -68,6 +71,9 @@ URLS_REMEMBERED = 32_768
 """Known URLs that are not looked up on the disk again: what pages link to repeats. Some 6 MB."""
 LEFT = (1 << 32) - 1
 """The day on which a URL is due that somebody else fetches: never."""
+NEVER = LEFT - 1
+"""The day on which a URL is due whose bounds ended: it is known, and nobody fetches it."""
+LIMITS_CACHED_MAX = 4_096
 DOUBTED_MAX = 200_000
 """Their keys are in memory: some 20 MB."""
 REREAD_BATCH = 1_000
@@ -98,6 +104,10 @@ class FrontierStatistics:
     """Origins that had their share of today's visits."""
 
 
+def _counts_depth(bounds: Bounds | None) -> bool:
+    return bounds is not None and bounds.depth_max is not None
+
+
 class Frontier:
     """On rows of its own (`frontier_rows`), which `close` closes."""
 
@@ -109,6 +119,8 @@ class Frontier:
             self._rows, self._counts, visits_per_origin_max=self._limits.visits_per_origin_max
         )
         self._remembered: set[str] = set()
+        self._bounded: dict[bytes, int] = {}
+        """Pages taken in under bounds with a limit, as far as they were asked for lately."""
         self._day = number_in(rows.get(_DAY_ROW))
         if day > self._day:
             self.start_day(day)
@@ -157,10 +169,12 @@ class Frontier:
                 new += self._add_new(batch, row, link, counted)
                 continue
             record = decode_known(found)
-            if not record.hops:
+            if not record.hops and record.bounds is None:
                 self._remembered.add(link.url)
-            if self._limits.tracks_depth or link.is_seed or link.hops < record.hops:
-                self._shorten(batch, row[1:], record, link)
+            is_wider = reaches_further(link.bounds, record.bounds)
+            counts_depth = self._limits.tracks_depth or _counts_depth(record.bounds)
+            if counts_depth or link.is_seed or link.hops < record.hops or is_wider:
+                self._shorten(batch, row[1:], record, link, is_wider=is_wider)
         for origin_id, counts in counted.items():
             self._counts.put_origin(batch, origin_id, counts)
         if new:
@@ -176,8 +190,10 @@ class Frontier:
             counts.over_budget += 1
             self._counts.over_budget += 1
             return False
+        if link.bounds is not None and not self._is_within_limit(batch, link, link.bounds):
+            return False
         counts.known += 1
-        if not link.hops:  # or a shorter way would go unnoticed
+        if not link.hops and link.bounds is None:  # or a shorter or wider way would go unnoticed
             self._remembered.add(link.url)
         known = Known(
             url=link.url,
@@ -187,17 +203,34 @@ class Frontier:
             due_day=self._day,
             hops=link.hops,
             flags=link.flags,
+            bounds=link.bounds,
         )
         batch.put(row, encode_known(known))
         self._turns.put_due(batch, origin_id, known, row[1:])
         return True
 
-    def _shorten(self, batch: Batch, key: bytes, known: Known, link: Link) -> None:
-        """A shorter way to a known URL: it moves up, and if today's visit is over its links are read
-        again.
+    def _is_within_limit(self, batch: Batch, link: Link, bounds: Bounds) -> bool:
+        """Counts pages alone: what they embed comes with them."""
+        if not bounds.limit or link.is_embedded:
+            return True
+        row = bounded_row(bounds)
+        count = self._bounded.get(row)
+        if count is None:
+            count = number_in(self._rows.get(row))
+        if count >= bounds.limit:
+            return False
+        if len(self._bounded) >= LIMITS_CACHED_MAX:
+            self._bounded.clear()
+        self._bounded[row] = count + 1
+        batch.put(row, (count + 1).to_bytes(4, "big"))
+        return True
+
+    def _shorten(self, batch: Batch, key: bytes, known: Known, link: Link, *, is_wider: bool) -> None:
+        """A shorter way to a known URL, or one under wider bounds: it moves up, and if today's visit is over its links
+        are read again.
         """
         is_nearer = link.depth < known.depth or link.hops < known.hops
-        if not is_nearer and link.priority >= known.priority:
+        if not is_nearer and not is_wider and link.priority >= known.priority:
             return
         origin_id = origin_id_of(origin_of(known.url))
         old_due = due_row(origin_id, known, key)
@@ -205,18 +238,28 @@ class Frontier:
             known.priority, known.flags = link.priority, link.flags
         known.depth = min(link.depth, known.depth)
         known.hops = min(link.hops, known.hops)
+        if is_wider:
+            known.bounds = link.bounds
+            batch.delete(LINKS + key)  # those that were left out are to be found again
         entry = self._turns.taken.get(key)
         if entry is not None:  # being fetched: its links will be given the new depth
             entry.known.depth, entry.known.priority = known.depth, known.priority
             entry.known.hops, entry.known.flags = known.hops, known.flags
+            entry.known.bounds = known.bounds
             batch.put(KNOWN + key, encode_known(known))
             self._turns.move_taken(batch, entry)
             return
         is_read = known.last_result in _TO_BE_READ  # nothing else has links
-        if is_read and known.last_day == self._day and known.due_day > self._day:
+        is_to_be_read = is_read and (known.last_day == self._day or is_wider) and known.due_day != LEFT
+        if is_to_be_read and known.due_day > self._day:
             self._counts.move_due(batch, known.due_day, self._day)
             known.due_day = self._day
             self._turns.suspect(batch, key)
+        elif is_to_be_read and is_wider:
+            self._turns.suspect(batch, key)  # or its links are not looked at where it did not change
+        elif is_wider and known.due_day == NEVER:
+            self._counts.move_due(batch, known.due_day, self._day)
+            known.due_day = self._day
         self._turns.delete_due(batch, origin_id, old_due)
         batch.put(KNOWN + key, encode_known(known))
         self._turns.put_due(batch, origin_id, known, key)
@@ -339,6 +382,18 @@ class Frontier:
     def pass_over(self, entry: DueEntry) -> None:
         """Not for this crawl: it stays due, and is not handed out again before the next day or process."""
         self._turns.pass_over(entry)
+
+    def end(self, entry: DueEntry) -> None:
+        """The last day of its bounds is over: it stays known, and is due again only under other bounds."""
+        del self._turns.taken[entry.key]
+        batch = Batch()
+        batch.delete(entry.due_row)
+        self._turns.clear(batch, entry.key)
+        self._counts.move_due(batch, entry.known.due_day, NEVER)
+        entry.known.due_day = NEVER
+        batch.put(KNOWN + entry.key, encode_known(entry.known))
+        self._turns.put_due(batch, origin_id_of(entry.origin), entry.known, entry.key)
+        self._rows.write(batch)
 
     def leave(self, keys: Sequence[UrlKey]) -> int:
         """Somebody else fetches these from now on: they stay known and are never due. Those that are being fetched stay

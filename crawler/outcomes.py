@@ -42,9 +42,9 @@ from crawler.core.links import (
     xml_links,
 )
 from crawler.core.politeness import OriginReport, retry_after_s
-from crawler.core.recrawl import Known, Recrawl, Result, is_first_visit
+from crawler.core.recrawl import Bounds, Known, Recrawl, Result, is_first_visit
 from crawler.core.robots import NOTHING_ASKED, page_directives
-from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
+from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope, bounded, leaves_bounds
 from crawler.core.similarity import BYTES_MAX, SeenSketches, sketch_of
 from crawler.core.urls import Origin, UrlRules
 from crawler.frontier import Frontier
@@ -300,6 +300,7 @@ class Outcomes:
         self._owner = owner
         self._scope = scope
         self._refuses_url = lru_cache(maxsize=DECISIONS_REMEMBERED)(scope.refuses_url)
+        self._refuses_anywhere = lru_cache(maxsize=DECISIONS_REMEMBERED)(scope.refuses_anywhere)
         self._recrawl = recrawl
         self._robot = robot
         self._reads_sitemaps = reads_sitemaps
@@ -308,7 +309,7 @@ class Outcomes:
         self._rules_off = rules_off if scope.content.takes(LinkKind.REQUISITE) else rules_off | SCRIPT_RULES
         self._day_start = day_start
         self._sketches = SeenSketches()
-        self._sitemaps_seen: set[Origin] = set()
+        self._sitemaps_seen: set[tuple[Origin, Bounds | None]] = set()
         self._import_maps: LRUCache[str, Mapping[str, str]] = LRUCache(IMPORT_MAPS_KEPT_MAX)
         """By the page that has it, and by each script that was found on such a page or script."""
         self.counts = counts
@@ -468,19 +469,28 @@ class Outcomes:
         wanted = []
         deeper = page.depth if is_redirect else page.depth + 1
         hops = page.hops + 1 if is_redirect else 0
-        terms = {}
+        terms, bounds = {}, self._scope.bounds_of(page)
         for kind in LinkKind:
             depth = deeper if kind is LinkKind.PAGE else page.depth
             refused = "trap: redirects" if hops > REDIRECT_HOPS_MAX else self._scope.refuses_at(depth, kind)
+            if bounds is not None:
+                refused = refused or bounded(bounds).refuses_at(depth, kind)
             terms[kind] = refused, depth
-        refuses_url, via, made = self._refuses_url, page.url, partial(tuple.__new__, Link)
+        refuses_url = self._refuses_url if bounds is None else self._refuses_anywhere
+        via, made = page.url, partial(tuple.__new__, Link)
         for link in links:
             url, kind = link[:2]
             refused, depth = terms[kind]
             reason = refused or refuses_url(url)
+            if (
+                bounds is not None
+                and kind is LinkKind.PAGE
+                and leaves_bounds(bounds, url, via, is_redirect=is_redirect)
+            ):
+                reason = reason or "scope"
             if reason is None:
                 is_last = is_doubtful or link.is_doubtful
-                wanted.append(made((url, kind, depth, is_last, False, via, hops, link.rule)))
+                wanted.append(made((url, kind, depth, is_last, False, via, hops, link.rule, bounds)))
             else:
                 self.counts.links_left[reason] += 1
         return wanted
@@ -514,20 +524,23 @@ class Outcomes:
         if capture.status == 200 and capture.outcome is FetchOutcome.STORED and known.digest and known.etag:
             counts.lying_validators += capture.header("ETag") == known.etag
 
-    def add_sitemaps(self, origin: Origin, sitemaps: tuple[str, ...]) -> None:
-        """Those that robots.txt names; once a run."""
-        if not sitemaps or not self._reads_sitemaps or origin in self._sitemaps_seen:
+    def add_sitemaps(self, origin: Origin, sitemaps: tuple[str, ...], bounds: Bounds | None) -> None:
+        """Those that robots.txt names; once a run. `bounds` of what is visited there."""
+        seen = origin, bounds
+        if not sitemaps or not self._reads_sitemaps or seen in self._sitemaps_seen:
             return
         if len(self._sitemaps_seen) >= SITEMAPS_SEEN_MAX:
             self._sitemaps_seen.clear()
-        self._sitemaps_seen.add(origin)
+        self._sitemaps_seen.add(seen)
         urls = [url for url in self._rules.links(sitemaps, f"{origin}/") if url is not None]
+        refuses = self._scope.refuses if bounds is None else bounded(bounds).refuses
         self._frontier.add(
             self._owner.divide(
                 [
-                    Link(url=url, depth=1, via=f"{origin}/robots.txt")
+                    Link(url=url, depth=1, via=f"{origin}/robots.txt", bounds=bounds)
                     for url in urls
-                    if self._scope.refuses(url, depth=1, kind=LinkKind.PAGE) is None
+                    if refuses(url, depth=1, kind=LinkKind.PAGE) is None
+                    and self._scope.refuses_anywhere(url) is None
                 ]
             )
         )

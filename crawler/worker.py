@@ -7,7 +7,7 @@ sink is asked for today's capture. It opens no file and no socket itself; all of
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,9 +18,9 @@ from crawler.core.capture import PACKED_TYPES, Capture, PayloadDigest, is_packed
 from crawler.core.errors import AnotherTimeError, FetchError, OtherAddressError
 from crawler.core.link import DueEntry, Link
 from crawler.core.politeness import Closed, ClosedOrigins, Lease, OriginReport, PolitenessPolicy, Wait
-from crawler.core.recrawl import Known, Recrawl
+from crawler.core.recrawl import Bounds, Known, Recrawl
 from crawler.core.robots import RobotsRules
-from crawler.core.scope import ContentChoice, CrawlScope
+from crawler.core.scope import ContentChoice, CrawlScope, narrower
 from crawler.core.urls import STANDARD, Origin, UrlRules, has_web_port, host_of, target_of
 from crawler.frontier import Frontier
 from crawler.outcomes import CrawlCounts, Outcomes, report_of
@@ -37,6 +37,7 @@ from crawler.ports import (
 )
 from crawler.rota import Rota
 
+NO_BOUNDS: Mapping[str, Bounds] = {}
 TURNS_IN_A_ROW_MAX = 16
 """An origin that needs no rest keeps its connection for so many fetches, then others have theirs."""
 PASSED_IN_A_ROW_MAX = 64
@@ -228,9 +229,9 @@ class Crawler:
         if self._rota is not None:
             self._rota.wake()
 
-    def seed(self, urls: list[str]) -> int:
+    def seed(self, urls: Sequence[str], bounds: Mapping[str, Bounds] = NO_BOUNDS) -> int:
         """Canonical URLs to start from; whatever the scope is, a seed is taken."""
-        return self._frontier.add([Link(url=url, is_seed=True) for url in urls])
+        return self._frontier.add([Link(url=url, is_seed=True, bounds=bounds.get(url)) for url in urls])
 
     def widen(self) -> int:
         """The scope takes in more than that of the crawls before: what is known is looked through again for
@@ -271,7 +272,6 @@ class Crawler:
             if not rules.is_reachable:
                 return await self._found_closed(origin, rules)
             self._closed.opened(origin)
-            self._outcomes.add_sitemaps(origin, rules.sitemaps)
             address = await self._fetcher.address_of(host_of(f"{origin}/"))
             lease = address if isinstance(address, Wait) else await self._steward.lease(origin, address)
             if isinstance(lease, Wait):
@@ -285,6 +285,7 @@ class Crawler:
                 if entry is not None:
                     rota.close()
                 return None
+            self._outcomes.add_sitemaps(origin, rules.sitemaps, self._scope.bounds_of(entry.known))
             self._under_way += 1
             try:
                 again_at = await self._fetch(entry, lease)
@@ -327,8 +328,10 @@ class Crawler:
         passed = 0
         while not self.is_stopping and (entry := self._frontier.take(origin)) is not None:
             reason = self._refusal(entry.known, rules)
-            is_wanted = self._scope.holds(entry.known.url, depth=entry.known.depth)
-            if not is_wanted or not self._owner.is_our_turn(entry.known.url):
+            is_wanted, bounds = self._scope.covers(entry.known), entry.known.bounds
+            if bounds is not None and 0 < bounds.last_day < self._frontier.day:
+                self._frontier.end(entry)
+            elif not is_wanted or not self._owner.is_our_turn(entry.known.url):
                 self._frontier.pass_over(entry)
             elif reason is not None:
                 self._outcomes.refused(entry, reason, rules.problem or reason)
@@ -425,7 +428,7 @@ class Crawler:
             etag=known.etag if is_conditional else "",
             last_modified=known.last_modified if is_conditional else "",
             digest=PayloadDigest(known.digest) if known.digest else None,
-            accepts=wanted_types(known.url, self._scope.content),
+            accepts=wanted_types(known.url, narrower(self._scope.content, self._scope.bounds_of(known))),
             again=partial(self._once_more, known, permits),
         )
 

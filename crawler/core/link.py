@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from crawler.core.recrawl import Known, flags_of, priority_of
+from crawler.core.recrawl import Bounds, Known, flags_of, priority_of
 from crawler.core.urls import Origin, UrlKey, host_of, url_key
 
 
@@ -127,6 +127,8 @@ class Link(NamedTuple):
     """Redirects between the page that links and this URL."""
     rule: int = 0
     """A `Rule`: as a number, since most are made without one."""
+    bounds: Bounds | None = None
+    """Of the seed that led here, where somebody bounded it."""
 
     @property
     def is_embedded(self) -> bool:
@@ -151,7 +153,7 @@ def kind_of(*, is_embedded: bool) -> LinkKind:
     return LinkKind.REQUISITE if is_embedded else LinkKind.PAGE
 
 
-KNOWN, DUE, ORIGIN, MARK, LINKS, META = b"k", b"d", b"o", b"t", b"l", b"m"
+KNOWN, DUE, ORIGIN, MARK, LINKS, META, BOUNDED = b"k", b"d", b"o", b"t", b"l", b"m", b"b"
 ORIGIN_ID_BYTES = 8
 FINGERPRINT_BYTES = 6
 """Two different links of a page collide with probability 2**-48: no link is lost that way."""
@@ -204,6 +206,12 @@ _BEFORE_KEY = Struct(f">c{ORIGIN_ID_BYTES}sIB").pack
 
 def due_row(origin_id: bytes, known: Known, key: bytes) -> bytes:
     return _BEFORE_KEY(DUE, origin_id, known.due_day, known.priority) + key
+
+
+def bounded_row(bounds: Bounds) -> bytes:
+    """Where the pages that were taken in under these bounds are counted."""
+    plain = msgspec.msgpack.encode(bounds)
+    return BOUNDED + hashlib.sha1(plain, usedforsecurity=False).digest()[:ORIGIN_ID_BYTES]
 
 
 def day_of(row: bytes) -> int:

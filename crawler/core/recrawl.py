@@ -8,8 +8,10 @@ estimator is Cho and Garcia-Molina's for irregularly observed changes ("Estimati
 
 import math
 from enum import Enum
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 INTERVAL_DAYS_MAX = 32
 """Adaptive visits come at least this often (crawl.md, 5)."""
@@ -23,6 +25,12 @@ EMBEDDED, DOUBTFUL = 1, 2
 """Flags of a known URL: a page shows it in itself; it was found on a page much like others, or by a doubtful rule."""
 RULE_SHIFT = 2
 """Above the flags is the number of the rule that found it."""
+DEPTH_BOUND_MAX = 62
+"""Clicks from a seed: a batch of links counts up to 63, so a bound above that would bound nothing."""
+EVERY_DAYS_MAX = 366
+DAY_BOUND_MAX = 2**32 - 3
+"""Later numbers mean "never" in the frontier's rows."""
+LIMIT_MAX = 10**9
 
 
 class Recrawl(Enum):
@@ -54,6 +62,53 @@ _LOST = (Result.GONE, Result.UNWANTED)
 _BARRED = (Result.FORBIDDEN, Result.REFUSED)
 
 
+ScopeName = Literal["page", "site", "host", "domain", "prefix", "any"]
+ContentName = Literal["", "html", "html+images", "pages", "all"]
+SEED_CHARS_MAX = 500
+"""Of a seed with bounds: each link that it led to is kept with them, and 10,000 links of a batch may share one."""
+_WIDTHS = {"page": 0, "prefix": 1, "host": 2, "site": 3, "domain": 3, "any": 4}
+_CONTENTS = {"html": 0, "html+images": 1, "pages": 2, "all": 3, "": 4}
+
+
+class Bounds(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How far the crawl goes from a seed, where the person who named it said so; what they mean is `bounded` of
+    `crawler.core.scope`. Each link that the seed led to carries them, so whoever owns it obeys them without asking.
+
+    The order of the fields is the format of files and batches, in which strangers write, too.
+    """
+
+    seed: Annotated[str, Meta(min_length=1, max_length=SEED_CHARS_MAX)]
+    """Canonical."""
+    scope: ScopeName = "any"
+    depth_max: Annotated[int, Meta(ge=0, le=DEPTH_BOUND_MAX)] | None = None
+    content: ContentName = ""
+    """Empty: what the crawl takes anyway."""
+    every_days: Annotated[int, Meta(ge=1, le=EVERY_DAYS_MAX)] = 1
+    last_day: Annotated[int, Meta(ge=0, le=DAY_BOUND_MAX)] = 0
+    """No visit comes later; 0: there is no end."""
+    limit: Annotated[int, Meta(ge=0, le=LIMIT_MAX)] = 0
+    """Pages that one peer takes in under these bounds; 0: as many as there are."""
+
+
+def _width(bounds: Bounds | None) -> tuple[float, ...]:
+    if bounds is None:
+        return (math.inf,)
+    return (
+        _WIDTHS[bounds.scope],
+        math.inf if bounds.depth_max is None else bounds.depth_max,
+        _CONTENTS[bounds.content],
+        bounds.limit or math.inf,
+        bounds.last_day or math.inf,
+        -bounds.every_days,
+    )
+
+
+def reaches_further(new: Bounds | None, old: Bounds | None) -> bool:
+    """Of two bounds of one URL the wider ones count. They are in one order, so peers that hear of both, in whatever
+    order, end with the same. No bounds at all are the widest."""
+    return new != old and _width(new) > _width(old)
+
+
 class Known(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """What the frontier remembers of a URL. The order of the fields is the file format (frontier.md).
 
@@ -80,6 +135,8 @@ class Known(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """Redirects between the page that links and this URL, by the shortest way known."""
     flags: int = 0
     """`EMBEDDED`, `DOUBTFUL` and the rule, as the link by which its priority was found."""
+    bounds: Bounds | None = None
+    """None: the crawl goes as far from here as its own scope says."""
 
     @property
     def is_embedded(self) -> bool:
@@ -97,7 +154,7 @@ class Known(msgspec.Struct, array_like=True, kw_only=True, gc=False):
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Known)
 _WITH_FLAGS = 0x9F
-"""The first byte of a row of fifteen fields, the first that has flags; longer rows begin with 0xdc."""
+"""The first byte of a row of fifteen fields, the first that has flags; longer rows, with bounds, begin with 0xdc."""
 
 
 def encode_known(known: Known) -> bytes:
@@ -166,7 +223,10 @@ def after_visit(known: Known, result: Result, day: int, recrawl: Recrawl) -> Kno
     if tries_today % TRIES_PER_DAY:
         changed.due_day = day
     else:
-        changed.due_day = day + _interval_days(changed, result, recrawl)
+        days = _interval_days(changed, result, recrawl)
+        if known.bounds is not None and result is not Result.FAILED:
+            days = max(days, known.bounds.every_days)
+        changed.due_day = day + days
         assert changed.due_day > day, "only a failure is tried again on its day"
     return changed
 

@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from crawler.core.link import LinkKind
 from crawler.core.politeness import OptOutList
+from crawler.core.recrawl import Bounds, Known
 from crawler.core.urls import STANDARD, UrlRules, has_web_port, host_of, is_below, target_of
 
 NOBODY_OPTED_OUT = OptOutList()
@@ -23,6 +25,8 @@ CALENDAR_YEARS_AHEAD = 2
 REDIRECT_HOPS_MAX = 20
 """From a page's link on, as in Firefox and Chrome; who redirects on from there does so for ever."""
 CALENDAR_YEAR_MIN = 1990
+SLASHES_OF_A_HOST = 3
+"""In `https://example.org/` and `https://example.org/index.html`: neither names a path below the host."""
 
 # A year counts only where a date is meant: before a month, or as the value of a parameter for dates.
 _CALENDAR_DATE = re.compile(r"(?i)/(\d{4})[/-]\d{1,2}(?=[/?&-]|$)|[?&](?:year|date|month|day)=(\d{4})(?!\d)")
@@ -32,6 +36,10 @@ _CALENDAR_HINT = re.compile(r"[/=]\d{4}")
 
 
 class ScopeKind(Enum):
+    PAGE = "page"
+    """The seeds alone."""
+    SITE = "site"
+    """The seed's host, without a leading `www.`, and all below it; where a path was given, what is below the path."""
     HOST = "host"
     DOMAIN = "domain"
     """The seeds' hosts, without a leading `www.`, and all below them."""
@@ -162,6 +170,9 @@ class CrawlScope:
     kind: ScopeKind = ScopeKind.ANY
     hosts: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
+    pages: frozenset[str] = frozenset()
+    bounds: tuple[Bounds, ...] = ()
+    """Of seeds: what they led to is of this crawl, too."""
     depth_max: int | None = None
     content: ContentChoice = ContentChoice.HTML_AND_IMAGES
     opted_out: OptOutList = NOBODY_OPTED_OUT
@@ -190,6 +201,7 @@ class CrawlScope:
             kind=kind,
             hosts=frozenset(host_of(url).removeprefix("www.") if strips else host_of(url) for url in urls),
             prefixes=tuple(url[: url.partition("?")[0].rindex("/") + 1] for url in urls),
+            pages=frozenset(urls) if kind is ScopeKind.PAGE else frozenset(),
             depth_max=depth_max,
             content=content,
             opted_out=opted_out or NOBODY_OPTED_OUT,
@@ -208,9 +220,11 @@ class CrawlScope:
 
     def refuses_url(self, url: str) -> str | None:
         """Wherever it was found, and as what."""
+        return self.refuses_anywhere(url) if self._holds(url, host_of(url)) else "scope"
+
+    def refuses_anywhere(self, url: str) -> str | None:
+        """Whatever the scope is."""
         host = host_of(url)
-        if not self._holds(url, host):
-            return "scope"
         if not self.territory.holds(url, host):
             return "charter"
         if not has_web_port(url):
@@ -221,12 +235,30 @@ class CrawlScope:
             return "removed"
         return trap_reason(url, year=self.year)
 
-    def holds(self, url: str, *, depth: int) -> bool:
+    def bounds_of(self, known: Known) -> Bounds | None:
+        """By which its links are to be judged. None: by this scope."""
+        if not self.bounds or known.bounds in self.bounds:
+            return known.bounds
+        if self.holds(known.url, depth=known.depth):
+            return None
+        held = (one for one in self.bounds if bounded(one).holds(known.url, depth=known.depth))
+        return next(held, None)
+
+    def covers(self, known: Known) -> bool:
         """Whether a known URL is of this crawl."""
+        return self.holds(known.url, depth=known.depth) or (
+            bool(self.bounds) and self.bounds_of(known) is not None
+        )
+
+    def holds(self, url: str, *, depth: int) -> bool:
+        """Whether a URL is within the scope itself."""
         return (self.depth_max is None or depth <= self.depth_max) and self._holds(url, host_of(url))
 
     def holds_host(self, host: str) -> bool:
         """False: none of its URLs are of this crawl."""
+        return bool(self.bounds) or self._has_host(host)
+
+    def _has_host(self, host: str) -> bool:
         if self.kind is ScopeKind.ANY:
             return True
         if self.kind is ScopeKind.DOMAIN:
@@ -234,7 +266,39 @@ class CrawlScope:
         return host in self.hosts
 
     def _holds(self, url: str, host: str) -> bool:
-        return self.holds_host(host) and (self.kind is not ScopeKind.PREFIX or url.startswith(self.prefixes))
+        if not self._has_host(host):
+            return False
+        if self.kind is ScopeKind.PAGE:
+            return url in self.pages
+        return self.kind is not ScopeKind.PREFIX or url.startswith(self.prefixes)
+
+
+@lru_cache(maxsize=4_096)
+def bounded(bounds: Bounds) -> CrawlScope:
+    """What bounds of a seed mean. They hold for pages: what these embed is taken from anywhere."""
+    kind = ScopeKind(bounds.scope)
+    if kind is ScopeKind.SITE:
+        is_whole = bounds.seed.partition("?")[0].count("/") == SLASHES_OF_A_HOST
+        kind = ScopeKind.DOMAIN if is_whole else ScopeKind.PREFIX
+    return CrawlScope.of_seeds(
+        [bounds.seed],
+        kind,
+        depth_max=bounds.depth_max,
+        content=ContentChoice(bounds.content) if bounds.content else ContentChoice.ALL,
+    )
+
+
+def leaves_bounds(bounds: Bounds, url: str, page: str, *, is_redirect: bool) -> bool:
+    """Whether a page to go to is out of bounds. One redirect may lead out: it is where a page of the site is now."""
+    inside = bounded(bounds)
+    return not inside.holds(url, depth=0) and not (is_redirect and inside.holds(page, depth=0))
+
+
+def narrower(content: ContentChoice, bounds: Bounds | None) -> ContentChoice:
+    if bounds is None or not bounds.content:
+        return content
+    order = list(ContentChoice)
+    return min(content, ContentChoice(bounds.content), key=order.index)
 
 
 def trap_reason(url: str, *, year: int) -> str | None:

@@ -36,12 +36,13 @@ from herodotus.crawl.gear import (
     StewardMaker,
     WebWorld,
     WindowOf,
+    bounds_of_seed,
     no_window,
     open_gear,
 )
 from herodotus.home.folder import Home
 from herodotus.home.pauses import OperatorPause
-from herodotus.home.seeds import seeds_of
+from herodotus.home.seeds import Seed, seeds_of
 from herodotus.store import Store
 
 logger = logging.getLogger(__name__)
@@ -167,9 +168,26 @@ class DailyCrawl:
 
     async def begin(self, urls: Sequence[str]) -> int:
         """Canonical URLs that somebody wants archived; says how many of ours were not known. Raises NotCrawling."""
+        kept = self._kept_seeds()
+        return await self._begin_at([kept.get(url) or Seed(url=url, added=0) for url in urls])
+
+    def _kept_seeds(self) -> dict[str, Seed]:
+        """None where their list is damaged: what is known is crawled all the same."""
+        try:
+            return {seed.url: seed for seed in seeds_of(self._parts.home.path)}
+        except HerodotusError as error:
+            logger.warning("no seeds error=%s", error)
+            return {}
+
+    async def _begin_at(self, seeds: Sequence[Seed]) -> int:
         new = 0
-        for at in range(0, len(urls), SEEDS_AT_ONCE):
-            new += self._add([Link(url=url, is_seed=True) for url in urls[at : at + SEEDS_AT_ONCE]])
+        for at in range(0, len(seeds), SEEDS_AT_ONCE):
+            new += self._add(
+                [
+                    Link(url=seed.url, is_seed=True, bounds=bounds_of_seed(seed, self._order))
+                    for seed in seeds[at : at + SEEDS_AT_ONCE]
+                ]
+            )
             await anyio.lowlevel.checkpoint()
         return new
 
@@ -461,17 +479,17 @@ class DailyCrawl:
         if self._gear is None:
             raise NotCrawling(self._state, self._problem)
         new = self._gear.frontier.add(links)
-        if new:
+        if new or self._gear.frontier.may_activate:  # what is known may be under wider bounds now
             self._tell_news()
             if self._crawler is not None:
                 self._crawler.look_again()
         return new
 
     async def _add_seeds(self) -> None:
-        try:
-            await self.begin([seed.url for seed in seeds_of(self._parts.home.path)])
-        except HerodotusError as error:  # a damaged list of seeds: what is known is crawled all the same
-            logger.warning("no seeds error=%s", error)
+        now = self._parts.wall_clock()
+        await self._begin_at(
+            [seed for seed in self._kept_seeds().values() if seed.until_s is None or now <= seed.until_s]
+        )
 
     def _interrupt(self) -> None:
         if self._crawler is not None:

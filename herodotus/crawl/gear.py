@@ -7,7 +7,7 @@ beside it.
 
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,7 +18,15 @@ from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.errors import MalformedUrlError
 from crawler.core.link import Rule
 from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy
-from crawler.core.recrawl import Recrawl
+from crawler.core.recrawl import (
+    DAY_BOUND_MAX,
+    DEPTH_BOUND_MAX,
+    EVERY_DAYS_MAX,
+    LIMIT_MAX,
+    SEED_CHARS_MAX,
+    Bounds,
+    Recrawl,
+)
 from crawler.core.rows import RowLimits, Rows
 from crawler.core.scope import (
     NOBODY_OPTED_OUT,
@@ -44,6 +52,7 @@ from herodotus.core.doors import Door, Passage, field_of
 from herodotus.core.errors import SettingError
 from herodotus.core.settings.sections import Settings
 from herodotus.core.signatures import SignedWindow, helper_field, window_field
+from herodotus.home.seeds import Seed
 from herodotus.peers.net.rooms import Rooms
 from herodotus.store import Store
 
@@ -132,6 +141,8 @@ class CrawlOrder:
     """Whether sites that cannot be reached are tried again on the same day."""
     rules_off: frozenset[Rule] = frozenset()
     """Rules by which nothing is looked for."""
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    """Of those URLs that have some of their own; the scope is that of the others."""
     widens: bool = False
     """It may take in more than the crawls before: what they left out is looked for."""
 
@@ -282,7 +293,7 @@ async def open_crawler(
         crawler = gear.crawler(order)
         if order.widens:
             crawler.widen()
-        crawler.seed(list(order.urls))
+        crawler.seed(order.urls, order.bounds)
         yield crawler
 
 
@@ -402,14 +413,30 @@ def check_seeds(urls: Sequence[str], charter: Charter, opted_out: Sequence[str] 
 
 
 def _scope_of(order: CrawlOrder, now: float) -> CrawlScope:
-    return CrawlScope.of_seeds(
-        order.urls,
+    around = CrawlScope.of_seeds(
+        [url for url in order.urls if url not in order.bounds],
         order.scope,
         depth_max=order.depth_max,
         content=order.content,
         opted_out=order.opted_out,
         territory=order.territory,
         year=datetime.fromtimestamp(now, UTC).year,
+    )
+    return replace(around, bounds=tuple(order.bounds.values()))
+
+
+def bounds_of_seed(seed: Seed, order: CrawlOrder) -> Bounds | None:
+    """What its options mean in days of this network. None: it has none, or is too long for any."""
+    if not seed.is_bounded or len(seed.url) > SEED_CHARS_MAX:
+        return None
+    return Bounds(
+        seed=seed.url,
+        scope=seed.scope or ScopeKind.ANY.value,
+        depth_max=None if seed.depth is None else min(seed.depth, DEPTH_BOUND_MAX),
+        content=seed.content or "",
+        every_days=min(max(1, round((seed.every_s or 0) / order.day_length_s)), EVERY_DAYS_MAX),
+        last_day=0 if seed.until_s is None else min(order.day(seed.until_s), DAY_BOUND_MAX),
+        limit=min(seed.limit or 0, LIMIT_MAX),
     )
 
 

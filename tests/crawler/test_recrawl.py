@@ -92,12 +92,12 @@ def test_records_round_trip_and_foreign_bytes_are_refused() -> None:
 
 def test_the_record_of_a_new_url_has_these_bytes() -> None:
     assert encode_known(Known(url="http://a.example/", depth=1, priority=3)).hex() == (
-        "9f"  # fifteen fields
+        "dc0010"  # sixteen fields
         "b1687474703a2f2f612e6578616d706c652f"  # url
         "0103a0"  # depth, priority, via
         "00ff000000a0"  # due_day, last_day -1, visits, unchanged, failures, last_result
         "a0a0c400"  # etag, last_modified, digest
-        "0000"  # hops, flags
+        "0000c0"  # hops, flags, bounds
     )
 
 
@@ -112,8 +112,9 @@ def test_a_row_with_flags_is_never_read_by_its_parity() -> None:
     for head in ("9f", "dc000f"):
         known = decode_known(bytes.fromhex(head) + row)
         assert (known.priority, known.is_embedded) == (4, False)
-    longer = decode_known(bytes.fromhex("dc0010") + row + b"\x00")
-    assert (longer.priority, longer.is_embedded) == (4, False)
+    for head, more in (("dc0010", "c0"), ("dc0011", "c000")):
+        longer = decode_known(bytes.fromhex(head) + row + bytes.fromhex(more))
+        assert (longer.priority, longer.is_embedded, longer.bounds) == (4, False, None)
 
 
 @pytest.mark.parametrize(

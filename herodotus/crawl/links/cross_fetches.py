@@ -19,7 +19,7 @@ import anyio.lowlevel
 from crawler.core.capture import Capture
 from crawler.core.errors import MalformedUrlError
 from crawler.core.link import Link
-from crawler.core.recrawl import Known, Result
+from crawler.core.recrawl import SEED_CHARS_MAX, Bounds, Known, Result
 from crawler.core.scope import Territory
 from crawler.core.urls import UrlKey, UrlRules, host_of, target_of
 from crawler.frontier import LEFT
@@ -139,7 +139,7 @@ class CrossFetches:
         is_strange = known is None and link is None and parts.view.rank(Key(key)) == 0
         if was_visited or is_strange or key in self._under_way or not parts.owner.take_over(Key(key)):
             return
-        parts.frontier.take_over([link or Link(capture.url, depth=1)])
+        parts.frontier.take_over([link or Link(capture.url, depth=1, bounds=_alone(capture.url))])
         if parts.frontier.look_for(key, capture.sha256):
             self._under_way[key] = _Look(
                 fetched_by=signer, digest=capture.sha256, time_s=capture.time_s, day=today
@@ -269,3 +269,8 @@ def cross_status(tally: CrossTally) -> CrossFetchStatus:
             for peer, one in worst
         },
     )
+
+
+def _alone(url: str) -> Bounds | None:
+    """How far the crawl goes from it others know: until they tell, no further."""
+    return Bounds(url, "page") if len(url) <= SEED_CHARS_MAX else None

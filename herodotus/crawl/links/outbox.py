@@ -19,7 +19,8 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
-from crawler.core.link import Link
+from crawler.core.link import Link, bounded_row
+from crawler.core.recrawl import reaches_further
 from crawler.core.rows import Batch, Rows, after
 from crawler.core.urls import host_of
 from dht.core.ids import Key
@@ -43,6 +44,11 @@ REMEMBERED_MAX = 65_536
 HOST_LINKS_MAX = 100_000
 """Waiting for delivery, of one host: a page farm must not stand before everybody else."""
 HOSTS_COUNTED_MAX = 50_000
+
+
+def _mark(key: Key, link: Link) -> bytes:
+    """What is remembered of a link that went: under other bounds it goes again."""
+    return key if link.bounds is None else bounded_row(link.bounds) + key
 
 
 def short(peer: bytes) -> bytes:
@@ -80,7 +86,7 @@ class Outbox:
         fresh: dict[Key, Link] = {}
         for link in links:
             key = position_of(link.url)
-            if key in fresh or (self._went_lately(key) and not is_own):
+            if key in fresh or (self._went_lately(_mark(key, link)) and not is_own):
                 self.repeated += 1
             else:
                 fresh[key] = link
@@ -90,15 +96,23 @@ class Outbox:
         rows = [_LINK + key for key in fresh]
         added = 0
         for (key, link), found in zip(fresh.items(), self._rows.get_many(rows), strict=True):
-            self._remember(key)
+            self._remember(_mark(key, link))
             if found is not None:
                 self.repeated += 1
+                self._widen(batch, key, decode_waiting(found), link)
             elif self._has_room_for(link, is_own=is_own):
                 batch.put(_LINK + key, waiting_row(self._walk, link, int(now)))
                 added += 1
         self._rows.write(batch)
         self._waiting += added
         return added
+
+    def _widen(self, batch: Batch, key: Key, row: WaitingRow, link: Link) -> None:
+        """Who took the link under the bounds before is to hear of it again."""
+        if reaches_further(link.bounds, row.bounds):
+            wider = row.link._replace(bounds=link.bounds)
+            batch.put(_LINK + key, waiting_row(self._walk, wider, row.since_s))
+            batch.delete(_HAVE + key)
 
     def _went_lately(self, key: bytes) -> bool:
         return key in self._young or key in self._old
@@ -232,13 +246,18 @@ class Standby:
         return self._count >= CROWDED_SHARE * URLS_MAX
 
     def add(self, links: Iterable[Link]) -> int:
-        """Says how many were new; the others change nothing. What has no room is left to the other holders."""
+        """Says how many were new; the others change at most how far the crawl goes from them. What has no room is left
+        to the other holders."""
         fresh = {_STANDBY + position_of(link.url): link for link in links}
         batch, added = Batch(), 0
         rows = list(fresh)
         for row, found in zip(rows, self._rows.get_many(rows), strict=True):
-            if found is None and self._count + added < URLS_MAX:
-                link = fresh[row]
+            link = fresh[row]
+            if found is not None:
+                before = decode_standby(found)
+                if reaches_further(link.bounds, before.bounds):
+                    batch.put(row, standby_row(before._replace(bounds=link.bounds)))
+            elif self._count + added < URLS_MAX:
                 batch.put(row, standby_row(link))
                 added += 1
         self._rows.write(batch)

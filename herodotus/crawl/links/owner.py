@@ -21,7 +21,7 @@ import anyio
 
 from crawler.core.errors import MalformedUrlError
 from crawler.core.link import Link, kind_of
-from crawler.core.recrawl import Known
+from crawler.core.recrawl import Bounds, Known
 from crawler.core.scope import Territory
 from crawler.core.urls import UrlRules, has_web_port, host_of
 from dht import Contact
@@ -223,6 +223,8 @@ class LinkReceiver:
         self._parts = parts
         self._senders = Senders()
         self._reading = anyio.Lock()
+        self._sound_bounds: Bounds | None = None
+        """The last that were looked at: most links of a batch have the same."""
         self.counts = ReceivedCounts()
 
     @property
@@ -275,7 +277,7 @@ class LinkReceiver:
             for place in range(start, min(start + CHUNK, len(links))):
                 link = links[place]
                 key = position_of(link.url)
-                if not self._is_sound(link.url):
+                if not self._is_sound(link.url) or not self._has_sound_bounds(link.bounds):
                     rubbish.append(place)
                 elif self._parts.view.rank(key) is not None:
                     mine.append((key, link))
@@ -306,6 +308,20 @@ class LinkReceiver:
         if not self._parts.territory.holds(url, host_of(url)):
             self.counts.out_of_scope += 1
             return False
+        return True
+
+    def _has_sound_bounds(self, bounds: Bounds | None) -> bool:
+        """Their seed is what we would compare hosts and paths with."""
+        if bounds is None or bounds == self._sound_bounds:
+            return True
+        try:
+            is_sound = self._parts.rules.canonical(bounds.seed) == bounds.seed
+        except MalformedUrlError:
+            is_sound = False
+        if not is_sound:
+            self.counts.malformed += 1
+            return False
+        self._sound_bounds = bounds
         return True
 
     def _keep(self, links: Sequence[tuple[Key, Link]]) -> None:
@@ -340,4 +356,5 @@ class LinkReceiver:
 
 
 def out_of(known: Known) -> Link:
-    return Link(known.url, kind_of(is_embedded=known.is_embedded), known.depth, known.is_doubtful)
+    kind = kind_of(is_embedded=known.is_embedded)
+    return Link(known.url, kind, known.depth, known.is_doubtful, bounds=known.bounds)

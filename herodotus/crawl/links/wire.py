@@ -16,6 +16,7 @@ import zstandard
 from msgspec import Meta
 
 from crawler.core.link import Link, Rule, kind_of
+from crawler.core.recrawl import Bounds
 from crawler.core.urls import URL_CHARS_MAX
 from dht.core.arcs import Arc, Arcs
 from dht.core.ids import KEY_BYTES, IdCheck, Key, PeerKey
@@ -24,7 +25,8 @@ from herodotus.core.errors import MalformedError
 from herodotus.core.reconciliation import PARTS, Sum
 from herodotus.peers.calls import encode, reader
 
-VERSION: Final = 1
+VERSION: Final = 2
+_ANSWER_VERSION: Final = 1
 BATCH_LINKS_MAX: Final = 10_000
 BATCH_BYTES_MAX: Final = 4 << 20
 """Unpacked."""
@@ -57,11 +59,11 @@ def meta_of(link: Link) -> int:
     return min(link.depth, DEPTH_MAX) << _DEPTH_SHIFT | link.is_doubtful * _DOUBTFUL | link.is_embedded
 
 
-def link_of(url: str, meta: int) -> Link:
+def link_of(url: str, meta: int, bounds: Bounds | None = None) -> Link:
     kind = kind_of(is_embedded=bool(meta & _EMBEDDED))
     is_doubtful = bool(meta & _DOUBTFUL)
     rule = Rule.GUESSED if is_doubtful and kind.is_embedded else Rule.MARKUP
-    return Link(url, kind, meta >> _DEPTH_SHIFT, is_doubtful, rule=rule)
+    return Link(url, kind, meta >> _DEPTH_SHIFT, is_doubtful, rule=rule, bounds=bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +96,26 @@ def encode_batch(links: Sequence[Link]) -> bytes:
         before = url
     count = bytearray()
     _put_number(count, len(links))
-    plain = b"".join((count, shared, lengths, bytes(map(meta_of, links)), letters))
+    metas = bytes(map(meta_of, links))
+    plain = b"".join((count, shared, lengths, metas, letters, _bounds_part(links)))
     return bytes((VERSION,)) + _packer().compress(plain)
+
+
+def _bounds_part(links: Sequence[Link]) -> bytes:
+    """The different bounds of the batch, then for each link which of them it has; nothing where none has any."""
+    places = dict[Bounds | None, int]({None: 0})
+    column = bytearray()
+    for link in links:
+        _put_number(column, places.setdefault(link.bounds, len(places)))
+    if len(places) == 1:
+        return b""
+    table = bytearray()
+    _put_number(table, len(places) - 1)
+    for bounds in list(places)[1:]:
+        packed = encode(bounds)
+        _put_number(table, len(packed))
+        table += packed
+    return bytes(table + column)
 
 
 def decode_batch(data: bytes) -> list[Link]:
@@ -110,20 +130,47 @@ def decode_batch(data: bytes) -> list[Link]:
     lengths = [numbers.take() for _ in range(count)]
     letters_at = numbers.at + count
     metas = plain[numbers.at : letters_at]
-    if sum(lengths) != len(plain) - letters_at or len(metas) != count:
+    numbers.at = letters_at + sum(lengths)
+    if numbers.at > len(plain) or len(metas) != count:
         raise MalformedError("length")
-    return list(_links(plain, letters_at, shared, lengths, metas))
+    bounds = _read_bounds(plain, numbers, count)
+    return list(_links(plain, letters_at, shared, lengths, metas, bounds))
 
 
-def _links(plain: bytes, at: int, shared: list[int], lengths: list[int], metas: bytes) -> Iterator[Link]:
+def _read_bounds(plain: bytes, numbers: "_Numbers", links: int) -> list[Bounds | None]:
+    """Of each link of the batch."""
+    if numbers.at == len(plain):
+        return [None] * links
+    size = numbers.take()
+    if not 0 < size <= links:
+        raise MalformedError("bounds")
+    table: list[Bounds | None] = [None]
+    for _ in range(size):
+        length = numbers.take()
+        table.append(_decode_bounds(plain[numbers.at : numbers.at + length]))
+        numbers.at += length
+    places = [numbers.take() for _ in range(links)]
+    if max(places) > size or numbers.at != len(plain):
+        raise MalformedError("bounds")
+    return [table[place] for place in places]
+
+
+def _links(
+    plain: bytes,
+    at: int,
+    shared: list[int],
+    lengths: list[int],
+    metas: bytes,
+    bounds: list[Bounds | None],
+) -> Iterator[Link]:
     before = b""
-    for same, length, meta in zip(shared, lengths, metas, strict=True):
+    for same, length, meta, reach in zip(shared, lengths, metas, bounds, strict=True):
         if same > len(before) or same + length > URL_CHARS_MAX:
             raise MalformedError("length")
         url = before[:same] + plain[at : at + length]
         if url <= before or not url.isascii():
             raise MalformedError("order" if url.isascii() else "letters")
-        yield link_of(url.decode("ascii"), meta)
+        yield link_of(url.decode("ascii"), meta, reach)
         before, at = url, at + length
 
 
@@ -219,6 +266,7 @@ _Slot = Annotated[int, Meta(ge=0, lt=SLOTS)]
 _Index = Annotated[int, Meta(ge=0, lt=VIRTUAL_NODES_MAX)]
 _Contact = tuple[_PeerKey, bytes, int, _Slot, _Index]
 _Contacts = Annotated[list[_Contact], Meta(max_length=CONTACTS_MAX)]
+_decode_bounds = reader(Bounds)
 _decode_answer = reader(tuple[Literal[1], list[_Place], list[_Place], _Contacts])
 _ANSWER_BYTES_MAX: Final = 3 * 2 * BATCH_LINKS_MAX + 100 * CONTACTS_MAX
 
@@ -230,7 +278,7 @@ def encode_taken(taken: Taken) -> bytes:
         for contact in taken.contacts[:CONTACTS_MAX]
         if not contact.birth
     ]
-    return encode((VERSION, taken.strays, taken.rubbish, contacts))
+    return encode((_ANSWER_VERSION, taken.strays, taken.rubbish, contacts))
 
 
 def decode_taken(data: bytes, sent: int, id_check: IdCheck) -> Taken:
@@ -276,20 +324,29 @@ class WaitingRow(msgspec.Struct, array_like=True):
     url: str
     meta: int
     since_s: int
+    bounds: Bounds | None = None
 
     @property
     def link(self) -> Link:
-        return link_of(self.url, self.meta)
+        return link_of(self.url, self.meta, self.bounds)
+
+
+class StandbyRow(msgspec.Struct, array_like=True):
+    """A URL that this peer holds as a stand-in. The order of the fields is the file format."""
+
+    url: str
+    meta: int
+    bounds: Bounds | None = None
 
 
 decode_waiting = msgspec.msgpack.Decoder(WaitingRow).decode
 decode_walk = msgspec.msgpack.Decoder(tuple[int, bool]).decode
-_decode_standby = msgspec.msgpack.Decoder(tuple[str, int]).decode
+_decode_standby = msgspec.msgpack.Decoder(StandbyRow).decode
 _decode_arcs = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]]).decode
 
 
 def waiting_row(generation: int, link: Link, since_s: int) -> bytes:
-    return encode(WaitingRow(generation, link.url, meta_of(link), since_s))
+    return encode(WaitingRow(generation, link.url, meta_of(link), since_s, link.bounds))
 
 
 def walk_row(number: int, *, is_walking: bool) -> bytes:
@@ -297,11 +354,12 @@ def walk_row(number: int, *, is_walking: bool) -> bytes:
 
 
 def standby_row(link: Link) -> bytes:
-    return encode((link.url, meta_of(link)))
+    return encode(StandbyRow(link.url, meta_of(link), link.bounds))
 
 
 def decode_standby(row: bytes) -> Link:
-    return link_of(*_decode_standby(row))
+    found = _decode_standby(row)
+    return link_of(found.url, found.meta, found.bounds)
 
 
 def arcs_row(arcs: Arcs) -> bytes:

@@ -1,8 +1,9 @@
-"""How do the archive's commands talk to an operator? Dates that people write, progress, sizes.
+"""How do the archive's commands talk to an operator? Dates and times that people write, progress, sizes.
 
 Data goes to stdout, messages to stderr.
 """
 
+import re
 import sys
 
 import click
@@ -32,6 +33,26 @@ def _end_of_month(digits: str) -> int:
     year, month = int(digits[:4]), int(digits[4:])
     following = f"{year + month // 12:04}{month % 12 + 1:02}"
     return parse_digits(f"{following}01000000") - 1
+
+
+_UNITS = {"w": 7 * 86_400, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_DURATION = re.compile("".join(rf"((?P<{unit}>\d{{1,9}}){unit})?" for unit in _UNITS))
+
+
+def parse_duration(text: str) -> int | None:
+    """Seconds of `1w`, `2d`, `1h30m`; None for what is no such time. No time at all is none."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    counts = found.groupdict().items() if found else ()
+    return sum(int(count) * _UNITS[unit] for unit, count in counts if count) or None
+
+
+def shown_duration(seconds: float) -> str:
+    """As it is typed: `1h30m`."""
+    left, parts = round(seconds), ""
+    for unit in ("d", "h", "m", "s"):
+        count, left = divmod(left, _UNITS[unit])
+        parts += f"{count}{unit}" if count else ""
+    return parts
 
 
 def show_progress(words: str) -> None:

@@ -1,16 +1,19 @@
 """Seeds and the last crawl: kept, validated, and used by the commands."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from crawler.core.recrawl import Bounds, Known, decode_known, encode_known
 from herodotus.core.errors import FileSyntaxError, SettingError
-from herodotus.crawl.gear import CrawlOrder, opt_outs
+from herodotus.crawl.gear import CrawlOrder, bounds_of_seed, opt_outs
 from herodotus.home.seeds import (
     LastCrawl,
     NothingToResume,
+    Seed,
     TooManySeeds,
     add_seeds,
     last_crawl,
@@ -21,6 +24,17 @@ from herodotus.home.seeds import (
 from tests.herodotus.operate.cli.processes import called, new_home
 
 A, B = "https://a.example/", "https://b.example/x"
+FULL = Seed(
+    url="",
+    added=0,
+    scope="site",
+    depth=3,
+    content="html",
+    every_s=86_400,
+    until_s=1_798_761_599,
+    limit=50,
+    name="Elections",
+)
 
 
 @pytest.fixture
@@ -41,7 +55,12 @@ def test_the_files_have_these_bytes(home: Path) -> None:
     add_seeds(home, [A], now=1_767_225_600.9)
     note_crawl(home, LastCrawl(urls=[A], scope="host", depth=None, content="html"))
     assert (home / "state/seeds.json").read_bytes() == (
-        b'{"format":1,"seeds":[{"url":"https://a.example/","added":1767225600}]}'
+        b'{"format":2,"seeds":[{"url":"https://a.example/","added":1767225600}]}'
+    )
+    add_seeds(home, [A], now=1.0, options=FULL)
+    assert (home / "state/seeds.json").read_bytes() == (
+        b'{"format":2,"seeds":[{"url":"https://a.example/","added":1767225600,"scope":"site","depth":3,'
+        b'"content":"html","every_s":86400,"until_s":1798761599,"limit":50,"name":"Elections"}]}'
     )
     assert (home / "state/crawl.json").read_bytes() == (
         b'{"format":1,"urls":["https://a.example/"],"scope":"host","depth":null,"content":"html","widens":false,'
@@ -51,7 +70,7 @@ def test_the_files_have_these_bytes(home: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b'{"format":2,"seeds":[]}', b'{"format":1,"seeds":[1]}', b"\xff\xfe", b"[" * 10_000],
+    [b"", b"{", b'{"format":3,"seeds":[]}', b'{"format":1,"seeds":[1]}', b"\xff\xfe", b"[" * 10_000],
 )
 def test_a_damaged_file_is_named_and_nothing_is_overwritten(home: Path, content: bytes) -> None:
     for name in ("seeds.json", "crawl.json"):
@@ -61,6 +80,32 @@ def test_a_damaged_file_is_named_and_nothing_is_overwritten(home: Path, content:
     assert (home / "state/seeds.json").read_bytes() == content
     with pytest.raises(FileSyntaxError, match=r"crawl\.json"):
         last_crawl(home)
+
+
+def test_seeds_of_the_first_format_are_read(home: Path) -> None:
+    (home / "state/seeds.json").write_bytes(b'{"format":1,"seeds":[{"url":"https://a.example/","added":7}]}')
+    assert seeds_of(home) == [Seed(url=A, added=7)]
+
+
+def test_options_are_given_to_seeds_that_are_there_and_none_change_nothing(home: Path) -> None:
+    add_seeds(home, [A], now=5)
+    assert add_seeds(home, [A, B], now=6, options=FULL) == [B]
+    assert [(one.added, one.name) for one in seeds_of(home)] == [(5, "Elections"), (6, "Elections")]
+    add_seeds(home, [A], now=7)
+    assert seeds_of(home)[0].name == "Elections"
+
+
+def test_options_are_bounds_in_days_of_the_network_within_what_rows_can_hold() -> None:
+    order = CrawlOrder(urls=())
+    assert bounds_of_seed(Seed(url=A, added=0, name="ours"), order) is None
+    found = bounds_of_seed(FULL.with_options_of(FULL), order)
+    assert found == Bounds("", "site", 3, "html", 1, 20_818, 50)
+    short = replace(order, day_length_s=10.0, day_offset_s=5.0)
+    far = Seed(url=A, added=0, every_s=86_400, until_s=253_402_300_799, depth=99, limit=10**12)
+    wide = bounds_of_seed(far, short)
+    assert wide == Bounds(A, "any", 62, "", 366, 2**32 - 3, 10**9)
+    assert decode_known(encode_known(Known(url=A, bounds=wide))).bounds == wide
+    assert bounds_of_seed(Seed(url="x" * 501, added=0, depth=1), order) is None
 
 
 def test_two_who_add_at_once_lose_nothing(home: Path) -> None:
@@ -100,6 +145,20 @@ def test_the_commands_keep_list_and_drop_seeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (("seed", "add", A, "--every", "6h"), "--every: 6h is too often"),
+        (("seed", "add", A, "--every", "6h"), "Say --every 1d, or begin a network of your own"),
+        (("seed", "add", A, "--every", "36h"), "not a whole number of days"),
+        (("seed", "add", A, "--every", "54w"), "or more than 366"),
+        (("seed", "add", A, "--every", "often"), "'often' is no time such as 1d"),
+        (("seed", "add", A, "--until", "2020"), "2020 is over"),
+        (("seed", "add", A, "--until", "soon"), "--until: 'soon' is not a date"),
+        (("seed", "add", A, "--content", "all"), "choose that or less"),
+        (("seed", "add", A, "--depth", "63"), "0<=x<=62"),
+        (("seed", "add", A, "--limit", "0"), "1<=x<=1000000000"),
+        (("seed", "add", A, "--scope", "web"), "'web' is not one of"),
+        (("seed", "add", A, "--name", "x" * 101), "--name: it is longer than 100"),
+        (("seed", "add", A + "x" * 500, "--depth", "1"), "longer than 500 characters"),
+        (("crawl", A + "x" * 500, "--scope", "site"), "longer than 500 characters"),
         (("seed", "add"), "name at least one URL"),
         (("seed", "add", "ftp://a.example/"), "only http and https"),
         (("seed", "add", "http://bad host/"), "cannot parse"),

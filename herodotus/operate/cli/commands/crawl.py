@@ -1,5 +1,6 @@
 """How are pages archived now, without a ring? `crawl URL...`, and what it continues from."""
 
+import dataclasses
 import os
 import sys
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ import click
 from msgspec.structs import replace
 
 from crawler.core.politeness import PolitenessPolicy
-from crawler.core.recrawl import Recrawl
+from crawler.core.recrawl import DEPTH_BOUND_MAX, SEED_CHARS_MAX, Bounds, Recrawl
 from crawler.core.scope import ContentChoice, ScopeKind
 from herodotus.core.charter import Charter
 from herodotus.core.errors import Misuse, WorldFailure
@@ -22,7 +23,7 @@ from herodotus.operate.settings.load import Effective
 
 if TYPE_CHECKING:
     from herodotus.crawl.gear import CrawlOrder
-    from herodotus.home.seeds import LastCrawl
+    from herodotus.home.seeds import LastCrawl, Seed
 
 _DEFAULT = click.core.ParameterSource.DEFAULT
 
@@ -41,7 +42,8 @@ class RunningPeerCrawls(Misuse):
 @click.option(
     "--scope",
     type=click.Choice([kind.value for kind in ScopeKind]),
-    help="How far links are followed from the seeds (default: host).",
+    help="How far links are followed from the seeds (default: host). With `page` and `site` what pages embed is taken "
+    "from anywhere.",
 )
 @click.option("--depth", type=click.IntRange(0), metavar="N", help="At most so many clicks from the seeds.")
 @click.option(
@@ -203,6 +205,9 @@ def _order(
     )
     asked = 2 * (connections or 0)  # what was typed is meant
     most = NO_BOUND if charter.allow_private_addresses else max(asked, settings.budget.connections_max)
+    kept = {one.url: one for one in seeds_of(home)}
+    if urls or (is_resumed and now.urls != list(kept)):
+        kept = {}  # the crawl is of what was typed, in the scope that was typed
     order = CrawlOrder(
         room=Rooms(most).room(Use.WEB),
         urls=tuple(now.urls),
@@ -226,7 +231,26 @@ def _order(
         patience_s=max(patience, 2 * politeness.delay_floor_s),  # the ordinary pace is no rest
         widens=now.widens,
     )
+    order = dataclasses.replace(order, bounds=_bounds(order, kept))
     return order, replace(now, widens=False)
+
+
+def _bounds(order: "CrawlOrder", kept: "Mapping[str, Seed]") -> "dict[str, Bounds]":
+    """Of the URLs: those of kept seeds with options of their own, and what `--scope page` and `site` mean."""
+    from herodotus.crawl.gear import bounds_of_seed
+
+    found = {url: bounds_of_seed(kept[url], order) for url in order.urls if url in kept}
+    bounds = {url: one for url, one in found.items() if one is not None}
+    if order.scope in (ScopeKind.PAGE, ScopeKind.SITE):
+        if long := [url for url in order.urls if len(url) > SEED_CHARS_MAX]:
+            raise click.UsageError(
+                f"{long[0][:60]}... is longer than {SEED_CHARS_MAX} characters, the most with --scope "
+                f"{order.scope.value}: choose another scope"
+            )
+        depth = None if order.depth_max is None else min(order.depth_max, DEPTH_BOUND_MAX)
+        asked = {url: Bounds(seed=url, scope=order.scope.value, depth_max=depth) for url in order.urls}
+        bounds = asked | bounds
+    return bounds
 
 
 def checked_seeds(texts: tuple[str, ...], charter: Charter, opted_out: tuple[str, ...]) -> list[str]:

@@ -1,7 +1,6 @@
 """How does the operator keep a peer from crawling for a while? `pause`."""
 
 import math
-import re
 
 import click
 
@@ -10,18 +9,14 @@ from herodotus.home.clock import unix_seconds
 from herodotus.home.folder import open_home
 from herodotus.home.pauses import PAUSE_S_MAX, left_of_pause, write_pause
 from herodotus.operate.cli.archive_access import order_running_peer
+from herodotus.operate.cli.console import parse_duration, shown_duration
 from herodotus.operate.cli.frame import CommandFrame, framed, main
-
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_TIME = re.compile("".join(rf"((?P<{unit}>\d{{1,9}}){unit})?" for unit in "dhms"))
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
     if text is None:
         return None
-    found = _TIME.fullmatch(text.strip().lower())
-    counts = found.groupdict().items() if found else ()
-    total = sum(int(count) * _UNITS[unit] for unit, count in counts if count)
+    total = parse_duration(text) or 0
     if not 0 < total <= PAUSE_S_MAX:
         raise click.BadParameter(f"{text[:40]!r} is no time such as 30m, 2h, 1h30m or 2d (a year at most)")
     return float(total)
@@ -61,12 +56,3 @@ def tell_state(frame: CommandFrame, words: str) -> None:
     frame.show(facts)
     if not frame.is_json:
         frame.say(words)
-
-
-def shown_duration(seconds: float) -> str:
-    """As it is typed: `1h30m`."""
-    left, parts = round(seconds), ""
-    for unit in ("d", "h", "m", "s"):
-        count, left = divmod(left, _UNITS[unit])
-        parts += f"{count}{unit}" if count else ""
-    return parts

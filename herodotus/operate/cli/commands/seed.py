@@ -3,14 +3,34 @@
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
+from crawler.core.recrawl import (
+    DEPTH_BOUND_MAX,
+    EVERY_DAYS_MAX,
+    LIMIT_MAX,
+    SEED_CHARS_MAX,
+    ContentName,
+    ScopeName,
+)
+from crawler.core.scope import ContentChoice, ScopeKind
+from herodotus.core.charter import Charter
 from herodotus.core.errors import HerodotusError, NotFound
 from herodotus.home.clock import unix_seconds
 from herodotus.home.folder import open_home
-from herodotus.home.seeds import SEEDS_MAX, add_seeds, remove_seeds, seeds_of
+from herodotus.home.seeds import (
+    NAME_CHARS_MAX,
+    NO_OPTIONS,
+    SEEDS_MAX,
+    Seed,
+    add_seeds,
+    remove_seeds,
+    seeds_of,
+)
 from herodotus.operate.cli.commands.crawl import checked_seeds
+from herodotus.operate.cli.console import parse_duration, parse_moment, shown_duration
 from herodotus.operate.cli.frame import CommandFrame, framed, main
 
 FILE_CHARACTERS_MAX = 64 * 2**20
@@ -38,23 +58,143 @@ def seed() -> None:
     metavar="FILE",
     help="Also the URLs in a file, one on each line; - is stdin, # starts a comment.",
 )
+@click.option(
+    "--scope",
+    type=click.Choice([kind.value for kind in ScopeKind]),
+    help="How far links are followed: the page alone, its site (or what is below its path), its host, ... (default: as "
+    "far as the network's charter says). What pages embed is taken from anywhere.",
+)
+@click.option(
+    "--depth",
+    type=click.IntRange(0, DEPTH_BOUND_MAX),
+    metavar="N",
+    help="At most so many clicks from the seed.",
+)
+@click.option("--every", metavar="TIME", help="Visit it and what it leads to so often: 1d, 3d, 1w.")
+@click.option("--until", metavar="DATE", help="The last day of visits, as 2026-12-31.")
+@click.option(
+    "--content",
+    type=click.Choice([content.value for content in ContentChoice]),
+    help="What is archived (default: what the charter says, which is the most).",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, LIMIT_MAX),
+    metavar="N",
+    help="At most so many pages at each peer, with what they embed.",
+)
+@click.option("--name", metavar="WORDS", help='What it is for, as "Elections"; shown by `seed list`.')
 @framed(json=True)
-def add(frame: CommandFrame, urls: tuple[str, ...], file: str | None) -> None:
-    """Keep URLs as seeds. A URL without a scheme means https."""
+def add(
+    frame: CommandFrame,
+    /,
+    urls: tuple[str, ...],
+    file: str | None,
+    **asked: Any,
+) -> None:
+    """Keep URLs as seeds. A URL without a scheme means https.
+
+    Options hold for all URLs of the command; a URL that is a seed already gets them. They travel with the links that a
+    seed leads to, so all peers obey them. No peer visits a page more often than once a day of the network.
+
+    \b
+    Examples:
+      herodotus seed add https://example.org/
+      herodotus seed add https://vote.example/ --scope site --depth 3 --every 1d --until 2026-12-31 --name "Elections"
+      herodotus seed add https://example.org/essay.html --scope page --every 1w
+    """
     typed = urls + (_lines_of(file) if file is not None else ())
     if not typed:
         raise click.UsageError("name at least one URL, or a --file of them")
     charter = open_home(frame.home)
     wanted = checked_seeds(typed, charter, frame.effective().settings.crawl.opt_out)
-    new = add_seeds(frame.home.path, wanted, now=unix_seconds())
-    _tell_running_peer(frame, new)
+    options = seed_options(charter, now=unix_seconds(), **asked)
+    if options.is_bounded and (long := [url for url in wanted if len(url) > SEED_CHARS_MAX]):
+        raise click.UsageError(
+            f"{long[0][:60]}... is longer than {SEED_CHARS_MAX} characters, the most of a seed with options: "
+            "add it without them"
+        )
+    new = add_seeds(frame.home.path, wanted, now=unix_seconds(), options=options)
+    _tell_running_peer(frame, new if options == NO_OPTIONS else wanted)
     frame.show({"added": new, "known": len(set(wanted)) - len(new)})
     if frame.is_json:
         return
     for url in new:
         frame.say(f"added {url}")
     for url in sorted(set(wanted) - set(new)):
-        frame.say(f"already a seed: {url}")
+        frame.say(f"already a seed: {url}" + ("" if options == NO_OPTIONS else "; it has these options now"))
+
+
+def seed_options(
+    charter: Charter,
+    *,
+    now: float,
+    scope: ScopeName | None,
+    depth: int | None,
+    every: str | None,
+    until: str | None,
+    content: ContentName | None,
+    limit: int | None,
+    name: str | None,
+) -> Seed:
+    """What was asked of seeds; raises click's errors, which name the option and the way out."""
+    order = list(ContentChoice)
+    if content is not None and order.index(ContentChoice(content)) > order.index(
+        ContentChoice(charter.content)
+    ):
+        raise _bad(
+            "--content",
+            f"{content!r} is more than network {charter.name!r} archives, which is {charter.content!r}: choose that or "
+            "less, or begin a network of your own (`herodotus network`)",
+        )
+    if name is not None and (len(name) > NAME_CHARS_MAX or not name.isprintable()):
+        raise _bad(
+            "--name", f"it is longer than {NAME_CHARS_MAX} characters, or has some that cannot be printed"
+        )
+    return Seed(
+        url="",
+        added=0,
+        scope=scope,
+        depth=depth,
+        content=content,
+        every_s=None if every is None else _every_s(every, charter),
+        until_s=None if until is None else _until_s(until, now),
+        limit=limit,
+        name=name or "",
+    )
+
+
+def _every_s(text: str, charter: Charter) -> int:
+    seconds, day_s = parse_duration(text), charter.day_length_s
+    if seconds is None:
+        raise _bad("--every", f"{text[:40]!r} is no time such as 1d, 3d or 1w")
+    if seconds < day_s:
+        raise _bad(
+            "--every",
+            f"{text} is too often: network {charter.name!r} visits no page more than once in {shown_duration(day_s)}. "
+            f"Say --every {shown_duration(day_s)}, or begin a network of your own with a shorter `day_length_s`",
+        )
+    if seconds > EVERY_DAYS_MAX * day_s or seconds % day_s:
+        raise _bad(
+            "--every",
+            f"{text} is not a whole number of days of network {charter.name!r} ({shown_duration(day_s)} each), "
+            f"or more than {EVERY_DAYS_MAX} of them",
+        )
+    return seconds
+
+
+def _until_s(text: str, now: float) -> int:
+    try:
+        until_s = parse_moment(text, is_end=True)
+    except click.BadParameter as error:
+        raise _bad("--until", error.message) from error
+    if until_s <= now:
+        raise _bad("--until", f"{text} is over: name a day to come, or leave the option out")
+    return until_s
+
+
+def _bad(option: str, words: str) -> click.BadParameter:
+    return click.BadParameter(words, param_hint=option)
 
 
 def _tell_running_peer(frame: CommandFrame, new: list[str]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from crawler.core.link import Link, kind_of
+from crawler.core.recrawl import Bounds
 from crawler.core.rows import Batch, Rows
 from dht.core.ids import Key, key_of
 from herodotus.core.errors import StorageFailure
@@ -139,3 +140,30 @@ def test_the_standby_remembers_in_the_order_of_keys(disk: Rows) -> None:
     assert [key for key, _ in standby.after(None)] == keys
     assert [key for key, _ in standby.after(keys[3], keys[6])] == keys[4:7]
     assert len(Standby(disk)) == 25
+
+
+PAGE, SITE = Bounds("http://h1.example/", "page"), Bounds("http://h1.example/", "site")
+
+
+def test_a_link_goes_again_under_wider_bounds_to_all_its_holders(disk: Rows) -> None:
+    box = Outbox(disk)
+    narrow, wide = link(1)._replace(bounds=PAGE), link(1)._replace(bounds=SITE)
+    box.add([narrow], 0.0)
+    keys = keys_in(box)
+    box.note_have(keys, ANNA)
+    assert box.add([wide], 0.0) == 0
+    box.add([narrow], 0.0)
+    assert (box.read(keys), box.have(keys)) == ([wide], [frozenset()])
+    box.settle(keys, gone=set(keys), have={})
+    box.end()
+    assert box.add([wide, narrow], 0.0) == 0
+    assert box.add([link(1)], 0.0) == 1
+
+
+def test_the_standby_keeps_the_widest_bounds(disk: Rows) -> None:
+    standby = Standby(disk)
+    deep = link(1)._replace(bounds=SITE, depth=40)
+    assert standby.add([link(1)._replace(bounds=PAGE)]) == 1
+    assert standby.add([deep]) == 0
+    assert standby.add([link(1)._replace(bounds=PAGE)]) == 0
+    assert [(found.bounds, found.depth) for _, found in standby.after(None)] == [(SITE, 1)]

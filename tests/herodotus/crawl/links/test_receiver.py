@@ -10,6 +10,7 @@ import pytest
 import trio.testing
 
 from crawler.core.link import Link
+from crawler.core.recrawl import Bounds
 from crawler.core.scope import THE_WHOLE_WEB, Territory
 from crawler.core.urls import STANDARD
 from dht.core.ids import key_of
@@ -136,6 +137,15 @@ async def test_only_one_spelling_of_what_the_network_archives_is_kept(url: str) 
     taken = await scene.take(["http://example.org/good", url])
     assert len(taken.rubbish) == 1
     assert scene.kept() == {"http://example.org/good"}
+
+
+async def test_a_link_under_bounds_of_a_seed_that_is_no_address_is_rubbish() -> None:
+    scene = Scene()
+    seeds = ["http://a.example/", "HTTP://a.example", "x", "http://a.example/"]
+    links = [Link(f"http://a{n}.org/", bounds=Bounds(seed, "site")) for n, seed in enumerate(seeds)]
+    answer = await scene.receiver.take(SENDER, encode_batch(links))
+    assert decode_taken(answer, len(links), "ip").rubbish == (1, 2)
+    assert scene.kept() == {"http://a0.org/", "http://a3.org/"}
 
 
 async def test_whoever_sends_nonsense_is_not_listened_to_for_a_day() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.core.link import Link, LinkKind, Rule
+from crawler.core.recrawl import Bounds
 from dht.core.records import Address, Contact
 from herodotus.core.errors import MalformedError
 from herodotus.crawl.links import wire
@@ -23,7 +24,7 @@ from herodotus.crawl.links.wire import (
 )
 from tests.herodotus.peers.table_ring import contact_of, link_peer
 
-GOLDEN = bytes.fromhex("01202e250100c80300110411050e04050a612e6578616d706c652f622e706e67030036052cf85692a92e")
+GOLDEN = bytes.fromhex("02202e250100c80300110411050e04050a612e6578616d706c652f622e706e67030036052cf85692a92e")
 LINKS = [
     Link("http://a.example/", depth=1),
     Link("http://a.example/b.png", depth=1, kind=LinkKind.REQUISITE),
@@ -44,13 +45,58 @@ links = st.lists(
 )
 
 
+BOUNDS_PART = (
+    b"\x01\x1d\x97\xb1http://a.example/\xa4site\x03\xa0\x01\x00\x00"  # one, of 29 bytes
+    b"\x01\x00\x01"  # the first link has it, and the last
+)
+BOUNDED = [
+    Link("http://a.example/", depth=1, bounds=Bounds("http://a.example/", "site", 3)),
+    Link("http://b.example/", depth=1),
+    Link("http://c.example/x.png", LinkKind.REQUISITE, 1, bounds=Bounds("http://a.example/", "site", 3)),
+]
+
+
 def packed(plain: bytes) -> bytes:
-    return b"\x01" + wire._packer().compress(plain)
+    return b"\x02" + wire._packer().compress(plain)
 
 
 def test_these_bytes_are_these_links() -> None:
     assert decode_batch(GOLDEN) == LINKS
     assert decode_batch(encode_batch(LINKS)) == LINKS
+
+
+def test_bounds_follow_the_letters_each_once() -> None:
+    plain = wire._unpacked(encode_batch(BOUNDED)[1:])
+    assert plain.endswith(b"c.example/x.png" + BOUNDS_PART)
+    assert decode_batch(encode_batch(BOUNDED)) == BOUNDED
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"\x00",  # none
+        b"\x02" + BOUNDS_PART[1:],
+        BOUNDS_PART[:-1],
+        BOUNDS_PART + b"\x00",
+        BOUNDS_PART[:-1] + b"\x02",  # the second of one
+        b"\x01\x01\x90" + BOUNDS_PART[-3:],
+        BOUNDS_PART.replace(b"site", b"city"),
+        BOUNDS_PART.replace(b"\xa4site\x03", b"\xa4site\x3f"),  # 63 clicks
+    ],
+)
+def test_what_are_no_bounds_make_no_batch(part: bytes) -> None:
+    plain = wire._unpacked(encode_batch(BOUNDED)[1:]).removesuffix(BOUNDS_PART)
+    with pytest.raises(MalformedError):
+        decode_batch(packed(plain + part))
+
+
+def test_rows_keep_bounds_and_those_of_the_first_release_have_none() -> None:
+    link = BOUNDED[0]
+    assert wire.decode_standby(wire.standby_row(link)) == link
+    assert wire.decode_waiting(wire.waiting_row(1, link, 2)).link == link
+    old = bytes.fromhex("92b1687474703a2f2f612e6578616d706c652f04")
+    assert wire.decode_standby(old) == Link("http://a.example/", depth=1)
+    assert wire.decode_waiting(b"\x94\x01" + old[1:] + b"\x02").link == Link("http://a.example/", depth=1)
 
 
 def test_the_dictionary_is_the_protocols() -> None:
@@ -82,7 +128,7 @@ def test_any_bytes_are_a_batch_or_refused(data: bytes) -> None:
     with suppress(MalformedError):
         decode_batch(data)
     with suppress(MalformedError):
-        decode_batch(b"\x01" + data)
+        decode_batch(b"\x02" + data)
 
 
 @given(st.binary(max_size=200))
@@ -96,7 +142,7 @@ def test_any_unpacked_bytes_are_a_batch_or_refused(plain: bytes) -> None:
     ("data", "word"),
     [
         (b"", "version"),
-        (b"\x02" + GOLDEN[1:], "version"),
+        (b"\x01" + GOLDEN[1:], "version"),
         (GOLDEN[:-4], "packing|length"),
         (packed(b"\x00"), "count"),
         (packed(b"\x91\x4e"), "count"),  # 10,001
