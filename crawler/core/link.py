@@ -62,6 +62,9 @@ class Rule(IntEnum):
     JSON = 15
     GUESSED = 16
     """Another peer found it, and called it doubtful."""
+    STRINGS_BESIDE = 17
+    """A string that looks like a file, beside the script. `STRINGS` are beside the page."""
+    STRINGS_ROOT = 18
 
     @property
     def label(self) -> str:
@@ -70,7 +73,7 @@ class Rule(IntEnum):
 
 DOUBTFUL_RULES = frozenset(
     {Rule.CHUNKS_BESIDE, Rule.CHUNKS_ABOVE, Rule.CHUNKS_ROOT, Rule.PRELOADS_ROOT}
-    | {Rule.MODULES, Rule.STRINGS, Rule.JSON, Rule.GUESSED}
+    | {Rule.MODULES, Rule.STRINGS, Rule.STRINGS_BESIDE, Rule.STRINGS_ROOT, Rule.JSON, Rule.GUESSED}
 )
 """What they find may well be nothing: it is asked for last."""
 SCRIPT_RULES = frozenset(Rule) - {Rule.MARKUP, Rule.STYLES, Rule.LAZY}

@@ -22,7 +22,9 @@ from crawler.core.link import DOUBTFUL_RULES, Link, LinkKind, Rule
 from crawler.core.references import css_references, srcset_references
 from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
 from crawler.core.scripts import (
+    AMD,
     DOUBTFUL_MAX,
+    Named,
     ScriptReference,
     is_file_name,
     json_references,
@@ -317,6 +319,7 @@ def _add_lazy(element: turbohtml.Element, name: str, value: str, collected: "_Co
     elif name == "data-main":
         if element.tag == "script" and value.strip():
             collected.add(value if value.endswith(".js") else f"{value}.js", _REQUISITE, Rule.LAZY)
+            collected.import_map[AMD] = value[: value.rfind("/") + 1]
     elif _LOOKS_LIKE_ADDRESS.fullmatch(value.strip()):
         kind = {"iframe": _FRAME, "script": _REQUISITE, "source": _REQUISITE, "video": _REQUISITE}
         collected.add(value, kind.get(element.tag, _IMAGE), Rule.LAZY)
@@ -331,8 +334,10 @@ def _add_script(element: turbohtml.Element, collected: "_Collector") -> None:
             if not address.endswith("/"):
                 collected.add(address, _REQUISITE, Rule.IMPORT_MAPS)
     elif type_ in _SCRIPT_TYPES or type_.endswith(("javascript", "ecmascript")):
-        for reference in script_references(element.text, import_map=collected.import_map):
+        named: dict[str, Named] = {}
+        for reference in script_references(element.text, import_map=collected.import_map, named=named):
             collected.add_found(reference)
+        collected.import_map |= {name: one.address for name, one in named.items()}
     elif type_ == "application/json":
         for reference in json_references(element.text):
             collected.add_found(reference)
@@ -462,14 +467,18 @@ def script_links(
 ) -> PageLinks:
     """`page`: where the script was found; some of what it asks for is relative to that, and named by its map."""
     beside, in_page = _Collector(rules, without=without), _Collector(rules, without=without)
-    for reference in script_references(_text(body, charset), import_map=import_map):
+    named: dict[str, Named] = {}
+    for reference in script_references(_text(body, charset), import_map=import_map, named=named):
         (in_page if reference.is_of_page else beside).add_found(reference)
+    for name, (address, is_of_page) in named.items():
+        (in_page if is_of_page else beside).import_map[name] = address
     found, found_in_page = beside.result(url), in_page.result(page or url)
     seen = {link.url for link in found.links}
     return PageLinks(
         links=found.links + tuple(link for link in found_in_page.links if link.url not in seen),
         over_limit=found.over_limit + found_in_page.over_limit,
         malformed=found.malformed + found_in_page.malformed,
+        import_map={**import_map, **found.import_map, **found_in_page.import_map} if named else import_map,
     )
 
 
@@ -519,7 +528,7 @@ def _text(body: bytes, charset: str | None, bytes_max: int = PARSED_BYTES_MAX) -
     return body[:bytes_max].decode(codec if codec in _CHARSETS else "utf-8", "replace")
 
 
-_STRING_RULES = frozenset({Rule.MODULES, Rule.STRINGS, Rule.JSON})
+_STRING_RULES = frozenset({Rule.MODULES, Rule.STRINGS, Rule.STRINGS_BESIDE, Rule.STRINGS_ROOT, Rule.JSON})
 
 
 class _Collector:

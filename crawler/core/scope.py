@@ -133,6 +133,7 @@ _NAMES_OF_PARTS = (
         ".svg",
         ".vtt",
     ),
+    *(".jsx", ".tsx", ".vue", ".hbs", ".mustache", ".ejs", ".tpl", ".glsl", ".md"),
 )
 
 

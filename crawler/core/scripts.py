@@ -22,8 +22,17 @@ REFERENCE_CHARS_MAX = 2_000
 STRING_CHARS_MAX = 200
 """Of a string that only looks like a file: longer ones are data."""
 DOUBTFUL_MAX = 64
-"""Strings of one page or script that only look like files (measured: of 585 such strings 126 exist)."""
+"""Of one page or script, what may be an address: a string that looks like a file is up to three (measured beside the
+page alone: of 585 such strings 126 exist)."""
 
+AMD = "amd!"
+"""Before the names of AMD modules in a map; alone it is the folder of those that the map does not name."""
+CONFIG_CHARS_MAX = 16_384
+PATHS_MAX = 500
+_CONFIG = re.compile(r"\s*(?:\.\s*config\s*\(|=)\s*\{")
+_BASE_URL = re.compile(r"\bbaseUrl[\"']?\s*:\s*[\"']([^\"'\n]{0,500})[\"']")
+_PATHS = re.compile(r"\bpaths[\"']?\s*:\s*\{([^{}]*)\}")
+_PATH = re.compile(r"[\"']?([\w.@/-]{1,200})[\"']?\s*:\s*\[?\s*[\"']([^\"'\n]{1,500})[\"']")
 _CALLED = frozenset(["import", "URL", "Worker", "SharedWorker", "importScripts", "register"])
 _LISTED = frozenset(["define", "require", "requirejs"])
 _PRELOADS = "__vite__mapDeps"
@@ -69,14 +78,28 @@ def is_file_name(text: str) -> bool:
     return _FILE.fullmatch(text[: STRING_CHARS_MAX + 1]) is not None
 
 
+class Named(NamedTuple):
+    """What a script says modules are called."""
+
+    address: str
+    is_of_page: bool
+
+
 def script_references(
-    source: str, *, import_map: Mapping[str, str] | None = None, is_doubt_wanted: bool = True
+    source: str,
+    *,
+    import_map: Mapping[str, str] | None = None,
+    named: dict[str, Named] | None = None,
+    is_doubt_wanted: bool = True,
 ) -> Iterator[ScriptReference]:
-    """In the order of the script, doubtful ones last; the same one may come twice. `import_map`: that of its page."""
+    """In the order of the script, doubtful ones last; the same one may come twice. `import_map`: that of its page;
+    `named` is given what the script adds to it."""
     if _ASKS.search(source) is None and not (is_doubt_wanted and _FILE_ENDS.search(source)):
         return
     reading = _Reading(source, import_map or {})
     yield from reading.references()
+    if named is not None:
+        named |= reading.named
     if is_doubt_wanted:
         yield from reading.doubtful
 
@@ -92,6 +115,7 @@ class _Reading:
         self._names: dict[str, None] = {}
         self._public: str | None = None
         self._doubtful: dict[ScriptReference, None] = {}
+        self.named: dict[str, Named] = {}
 
     def references(self) -> Iterator[ScriptReference]:
         source, last_end = self._source, 0
@@ -121,7 +145,7 @@ class _Reading:
             if self._list == _PRELOADS:
                 yield from _preload(address)
             else:
-                self._doubt(_module(address), Rule.MODULES)
+                self._doubt_module(address)
             return
         if not gap and (call or word):
             found = self._named(token, word, call, address)
@@ -131,7 +155,7 @@ class _Reading:
         if call not in _LISTED or gap not in _FIRST_OR_NEXT:
             self._call = ""
         if is_file_name(address):
-            self._doubt(address, Rule.STRINGS)
+            self._doubt_string(address)
 
     def _named(self, token: Token, word: str, call: str, address: str) -> ScriptReference | None:
         """What a string says that stands behind a word, or first in its brackets."""
@@ -153,10 +177,44 @@ class _Reading:
         """What has no path is a name: a map in the page may say of what."""
         if specifier.startswith(("./", "../", "/", "http://", "https://")):
             return ScriptReference(specifier, Rule.IMPORTS)
-        for known in sorted(self._import_map, key=len, reverse=True):
-            if specifier == known or (known.endswith("/") and specifier.startswith(known)):
+        for known in _names_for(specifier):
+            if known in self._import_map:
                 return ScriptReference(self._import_map[known] + specifier[len(known) :], Rule.IMPORT_MAPS)
         return None
+
+    def _doubt_module(self, name: str) -> None:
+        """Of AMD: relative to this script, or named by a configuration of this script or of one that led to it."""
+        file = _module(name)
+        if not file:
+            return
+        if file.startswith((".", "/")):
+            self._doubt(file, Rule.MODULES)
+            return
+        for known in (*(AMD + one.rstrip("/") for one in _names_for(file.removesuffix(".js"))), AMD):
+            rest = file[len(known) - len(AMD) :]
+            if known in self.named:
+                address, is_of_page = self.named[known]
+                self._doubt(address + rest, Rule.MODULES, is_of_page=is_of_page)
+                return
+            if known in self._import_map:
+                self._doubt(self._import_map[known] + rest, Rule.MODULES)
+                return
+        self._doubt(file, Rule.MODULES)
+
+    def _read_config(self, at: int) -> None:
+        """Of an AMD loader: its folder is relative to the page, and paths to its folder."""
+        text = self._source[at : at + CONFIG_CHARS_MAX]
+        base = _BASE_URL.search(text)
+        folder = Named(self._import_map.get(AMD, ""), is_of_page=False)
+        if base is not None:
+            folder = Named(f"{base[1].rstrip('/')}/" if base[1] else "", is_of_page=True)
+            self.named[AMD] = folder
+        paths = _PATHS.search(text)
+        for name, path in islice(_PATH.findall(paths[1]), PATHS_MAX) if paths is not None else ():
+            is_whole = path.startswith(("/", "http://", "https://"))
+            named = Named(path if is_whole else folder.address + path, folder.is_of_page)
+            self.named[AMD + name] = named
+            self._doubt(f"{named.address}.js", Rule.MODULES, is_of_page=named.is_of_page)
 
     def _open(self, token: Token, gap: str) -> None:
         word, call = self._word, self._call
@@ -179,6 +237,8 @@ class _Reading:
         elif name in _TABLES:
             if is_property:
                 self._note_table(name, token)
+        elif name in _LISTED and _CONFIG.match(source, token.end):
+            self._read_config(token.end)
         elif name == "register":
             if is_property and source[max(0, token.start - 14) : token.start - 1] == "serviceWorker":
                 self._word = name
@@ -211,9 +271,17 @@ class _Reading:
                 yield ScriptReference(f"../{name}", Rule.CHUNKS_ABOVE)
             yield ScriptReference(f"/{name}", Rule.CHUNKS_ROOT)
 
-    def _doubt(self, address: str, rule: Rule) -> None:
+    def _doubt(self, address: str, rule: Rule, *, is_of_page: bool = False) -> None:
         if address and len(self._doubtful) < DOUBTFUL_MAX:
-            self._doubtful[ScriptReference(address, rule, is_of_page=rule is Rule.STRINGS)] = None
+            self._doubtful[ScriptReference(address, rule, is_of_page)] = None
+
+    def _doubt_string(self, address: str) -> None:
+        """Scripts ask for files beside the page, beside themselves, or below the root of the site."""
+        self._doubt(address, Rule.STRINGS, is_of_page=True)
+        if not address.startswith("/"):
+            self._doubt(address, Rule.STRINGS_BESIDE)
+            if not address.startswith("."):
+                self._doubt(f"/{address}", Rule.STRINGS_ROOT, is_of_page=True)
 
 
 def _preload(address: str) -> Iterator[ScriptReference]:
@@ -225,11 +293,22 @@ def _preload(address: str) -> Iterator[ScriptReference]:
         yield ScriptReference(f"/{address}", Rule.PRELOADS_ROOT)
 
 
+def _names_for(specifier: str) -> Iterator[str]:
+    """By which a map may know it, the longest first: itself, and each folder that it is in."""
+    yield specifier
+    at = specifier.rfind("/")
+    while at >= 0:
+        yield specifier[: at + 1]
+        at = specifier.rfind("/", 0, at)
+
+
 def _module(name: str) -> str:
     """The file of an AMD module: behind a plugin's name, and without its ending."""
-    name = name.rpartition("!")[2]
+    plugin, _, name = name.rpartition("!")
     if name in _NOT_MODULES or not _MODULE.fullmatch(name):
         return ""
+    if plugin.endswith("css"):
+        return name if name.endswith(".css") else f"{name}.css"
     return name if name.endswith((".js", ".html", ".css", ".json", ".txt")) else f"{name}.js"
 
 

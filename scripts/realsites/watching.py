@@ -20,6 +20,7 @@ from tests.herodotus.portal.browser import Browser, browser
 WIDTH, HEIGHT = 1200, 800
 QUIET_S = 1.0
 """Without a request, and the page is done; timers of pages that were looked at are shorter."""
+STEADY_S = 0.5
 PAGE_S_MAX = 25.0
 ASK_S = 5.0
 PIXEL_APART = 24
@@ -164,10 +165,12 @@ class Watcher:
             )
             await inner.visit(address)
             await watch.settled()
+            watch.load.words, watch.load.frames = await self._steady_words(
+                before, skips_window=bool(framed_by)
+            )
             place: dict[str, float] = {"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT}
             if framed_by:
                 place = {**await inner.run(_FRAME), "width": WIDTH}
-            watch.load.words, watch.load.frames = await self._words(before, skips_window=bool(framed_by))
             shot = await inner.call(
                 "Page.captureScreenshot", format="png", clip={**place, "height": HEIGHT, "scale": 1}
             )
@@ -177,6 +180,18 @@ class Watcher:
             inner.watchers.remove(watch)
             await inner.call("Target.disposeBrowserContext", "", browserContextId=context)
         return watch.load, place
+
+    async def _steady_words(self, before: set[str], *, skips_window: bool) -> tuple[Counter[str], list[str]]:
+        """Once they stay the same: a script may work long on what came."""
+        found = await self._words(before, skips_window=skips_window)
+        with anyio.move_on_after(PAGE_S_MAX):
+            while True:
+                await anyio.sleep(STEADY_S)
+                again = await self._words(before, skips_window=skips_window)
+                if again == found:
+                    return found
+                found = again
+        return found
 
     async def _words(self, before: set[str], *, skips_window: bool) -> tuple[Counter[str], list[str]]:
         words: Counter[str] = Counter()

@@ -78,7 +78,10 @@ def test_the_list_of_vite_names_what_it_preloads(source: str, expected: int) -> 
         ("define(['./a', 'text!b.html', 'require'], f)", ["/assets/a.js", "/assets/b.html"]),
         ("define('me', ['a/b'], f)", ["/assets/a/b.js"]),
         ("require(['c.js']); require('no')", ["/assets/c.js"]),
-        ("x = 'img/a.png' + 'no.such' + \"data.json?v=1\"", ["/docs/img/a.png", "/docs/data.json?v=1"]),
+        (
+            "x = '/img/a.png' + 'no.such' + \"./data.json?v=1\"",
+            ["/assets/data.json?v=1", "/img/a.png", "/docs/data.json?v=1"],
+        ),
         ("x = ['a b.png', 'http://b.example/c.png', '.png', '" + "a" * 250 + ".png']", []),
     ],
 )
@@ -93,7 +96,7 @@ def test_a_script_has_few_tries_of_doubtful_strings() -> None:
 
 
 def test_rules_that_are_switched_off_find_nothing() -> None:
-    source = b"import './a.js'; new Worker('w.js'); x = 'i.png'"
+    source = b"import './a.js'; new Worker('w.js'); x = '/i.png'"
     rules = [Rule.IMPORTS, Rule.WORKERS, Rule.STRINGS]
     assert [link.rule for link in script_links(source, SCRIPT).links] == rules
     for rule in rules:
@@ -118,3 +121,62 @@ def test_an_import_map_that_is_none_maps_nothing(text: str) -> None:
 def test_an_address_longer_than_any_is_none() -> None:
     assert list(script_references(f"import './{'a' * 3_000}'")) == []
     assert list(script_references("import './a'")) == [ScriptReference("./a", Rule.IMPORTS)]
+
+
+REQUIRE = """require.config({%s paths: {jquery: '../lib/jquery', 'ui': "https://cdn.example/ui", vs: '/vs'}});
+require(['jquery', 'ui/dialog', 'views/app', './near', 'vs/css!vs/main', 'text!a.html', 'exports']);"""
+
+
+def modules(source: str, **named: str) -> list[str]:
+    links = script_links(source.encode(), SCRIPT, page=PAGE, import_map=named).links
+    assert {link.rule for link in links} == {Rule.MODULES}
+    return [link.url.removeprefix("https://a.example") for link in links]
+
+
+def test_modules_of_amd_are_found_by_the_paths_of_their_configuration() -> None:
+    paths = ["https://cdn.example/ui.js", "/vs.js", "https://cdn.example/ui/dialog.js"]
+    assert sorted(modules(REQUIRE % "")) == sorted(
+        [
+            *paths,
+            "/lib/jquery.js",
+            "/assets/views/app.js",
+            "/assets/near.js",
+            "/vs/main.css",
+            "/assets/a.html",
+        ]
+    )
+    based = modules(REQUIRE % "baseUrl: 'js/',")
+    assert {"/docs/lib/jquery.js", "/docs/js/views/app.js", "/assets/near.js", "/docs/js/a.html"} <= set(
+        based
+    )
+
+
+def test_what_a_configuration_named_is_known_in_the_modules_that_it_leads_to() -> None:
+    first = script_links(
+        (REQUIRE % "").encode(), SCRIPT, page=PAGE, import_map={"amd!": "https://a.example/js/"}
+    )
+    named = dict(first.import_map)
+    assert named["amd!jquery"] == "https://a.example/lib/jquery"
+    later = modules("define(['jquery', 'views/list', './near'], f)", **named)
+    assert later == ["/lib/jquery.js", "/js/views/list.js", "/assets/near.js"]
+
+
+def test_a_string_that_looks_like_a_file_is_looked_for_at_three_places_and_no_more_often_than_bounded() -> (
+    None
+):
+    links = script_links(b"get('learn.json'); get('./own.json'); get('/root.json')", SCRIPT, page=PAGE).links
+    assert {(link.url.removeprefix("https://a.example"), Rule(link.rule)) for link in links} == {
+        ("/docs/learn.json", Rule.STRINGS), ("/assets/learn.json", Rule.STRINGS_BESIDE),
+        ("/learn.json", Rule.STRINGS_ROOT), ("/docs/own.json", Rule.STRINGS), ("/assets/own.json", Rule.STRINGS_BESIDE),
+        ("/root.json", Rule.STRINGS),
+    }  # fmt: skip
+    many = "".join(f"get('{number}.json');" for number in range(100))
+    assert len(script_links(many.encode(), SCRIPT, page=PAGE).links) == DOUBTFUL_MAX
+
+
+@pytest.mark.timeout(20)
+def test_a_long_map_and_many_names_are_read_in_time() -> None:
+    """Names are looked up by what they begin with: sorted anew for each, this took minutes."""
+    names = {f"name{number}/": f"/{number}/" for number in range(2_000)}
+    source = "import 'other/a';" * 100_000
+    assert list(script_references(source, import_map=names)) == []
