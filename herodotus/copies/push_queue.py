@@ -1,8 +1,8 @@
 """How do new captures get to their other holders, each at its own pace? A queue for every peer, and a list on disk.
 
-Each holder first hears what there is and says what it lacks. It gets that in batches, and acknowledges each capture
-once it is durable there. A peer that does not answer is tried again a few times, then left to the comparisons; no
-other holder waits for it.
+What has just come to be here, nobody else has: it goes out in lists, unasked. Of anything else a holder first hears
+what there is, and says what it lacks. It acknowledges each capture once it is durable there. A peer that does not
+answer is tried again a few times, then left to the comparisons; no other holder waits for it.
 
 Which new captures do their holders not have yet, also after a crash? A short list on disk.
 
@@ -18,6 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import anyio
@@ -172,8 +173,10 @@ COMING_TRIES = 30
 HAND_ON_TRIES = 2
 """The first time the other holders may not have it yet."""
 PUT_BYTES = 1 << 20
-"""Sent at once, where captures are small: some 300 pages."""
-"""An index key has the first 12 bytes of a position, which tell any two of them apart."""
+PUT_CAPTURES = 64
+"""Sent at once, whichever is reached first: beyond 64, a call and a flush are a small part of what a capture costs."""
+GATHER_S = 0.2
+"""So long the first new capture waits for others of its list."""
 
 
 class Pusher:
@@ -190,6 +193,8 @@ class Pusher:
         """What the peer gets from another; it is asked again whether it came."""
         self._handed_on: dict[PeerKey, Counter[bytes]] = {}
         """How often others were asked to send it to the peer."""
+        self._fresh: dict[PeerKey, set[bytes]] = {}
+        """What the peer need not be asked about: it came to be here a moment ago, and was not sent to it yet."""
         self._busy: set[PeerKey] = set()
         self._lines = anyio.Semaphore(PEERS_AT_ONCE)
         self._changed = anyio.Event()
@@ -204,7 +209,7 @@ class Pusher:
     def add_fresh(self, keys: Iterable[bytes]) -> Added:
         """Captures that came to be here. What is returned is to be written to the backlog."""
         added = self._backlog.add(keys)
-        self._dispatch(added.taken)
+        self._dispatch(added.taken, is_fresh=True)
         for key in added.refused:
             for peer in self._holders(key):
                 self._on_given_up(peer)
@@ -212,19 +217,19 @@ class Pusher:
 
     def resume(self) -> None:
         """What was on the list when the peer ended."""
-        self._dispatch(self._backlog.load())
+        self._dispatch(self._backlog.load(), is_fresh=False)
 
-    def _dispatch(self, keys: Iterable[bytes]) -> None:
+    def _dispatch(self, keys: Iterable[bytes], *, is_fresh: bool) -> None:
         for key in keys:
             for peer in self._learners(key):
-                self._put(peer, key)  # nobody waits for them, as they do not count
+                self._put(peer, key, is_fresh=is_fresh)  # nobody waits for them, as they do not count
             peers = self._holders(key)
             if not peers:
                 self._backlog.settle(key)
                 continue
             self._waiting[key] = set(peers)
             for peer in peers:
-                self._put(peer, key)
+                self._put(peer, key, is_fresh=is_fresh)
         self._changed.set()
 
     def _holders(self, key: bytes) -> list[PeerKey]:
@@ -243,16 +248,18 @@ class Pusher:
     def add_missing(self, peer: PeerKey, keys: Iterable[bytes]) -> None:
         """What a comparison found that the peer lacks."""
         for key in keys:
-            self._put(peer, key)
+            self._put(peer, key, is_fresh=False)
         self._changed.set()
 
-    def _put(self, peer: PeerKey, key: bytes) -> None:
+    def _put(self, peer: PeerKey, key: bytes, *, is_fresh: bool) -> None:
         if self._is_full(peer):
             self._answered(peer, key)
             return
         queue = self._queues.setdefault(peer, deque())
         if len(queue) + len(self._coming.get(peer, ())) < QUEUE_MAX:
             queue.append(key)
+            if is_fresh:
+                self._fresh.setdefault(peer, set()).add(key)
         else:
             self._answered(peer, key)
             self._on_given_up(peer)
@@ -261,6 +268,7 @@ class Pusher:
         """Until every holder that can be reached has answered for a capture of the backlog."""
         if key in self._waiting:
             event = self._settled.setdefault(key, anyio.Event())
+            self._changed.set()
             await event.wait()
 
     def write(self, added: Added) -> None:
@@ -287,6 +295,7 @@ class Pusher:
         ask_at: float | None = None
         try:
             while queue := self._queues.get(peer):
+                await self._gather_list(peer, queue)
                 async with self._lines:
                     left = deque(queue.popleft() for _ in range(min(OFFERED_AT_ONCE, len(queue))))
                     error = await self._try_send(peer, left)
@@ -313,7 +322,14 @@ class Pusher:
                 self._queues.pop(peer, None)
                 self._coming.pop(peer, None)
                 self._handed_on.pop(peer, None)
+                self._fresh.pop(peer, None)
             self._changed.set()
+
+    async def _gather_list(self, peer: PeerKey, queue: "deque[bytes]") -> None:
+        """Captures come one by one, and travel together. Nobody is kept waiting who waits for a copy."""
+        with anyio.move_on_after(GATHER_S):
+            while len(queue) == len(self._fresh.get(peer, ())) < PUT_CAPTURES and not self._settled:
+                await self._changed.wait()
 
     async def _is_time(self, ask_at: float, queue: "deque[bytes]") -> bool:
         """To ask again whether it came. Until then this waits, but for nothing else that is to be sent."""
@@ -359,25 +375,33 @@ class Pusher:
             raise PeerUnreachableError
         keys = list(dict.fromkeys(left))
         if self._parts.is_relayed(peer):
+            self._fresh.pop(peer, None)  # others may have sent it by now
             asked = self._handed_on.get(peer, Counter())
             await self._hand_on(peer, [key for key in keys if asked[key] < HAND_ON_TRIES])
             keys = [key for key in keys if key not in self._coming.get(peer, ())]
-        if not keys:
-            left.clear()
-            return
-        answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_list(keys))
-        lacking: list[bytes] = []
-        for key, outcome in zip(keys, wire.decode_outcomes(answer, len(keys)), strict=True):
-            if outcome == wire.WANTED:
-                lacking.append(key)
-            elif outcome == wire.COMING:
-                self._coming.setdefault(peer, {})[key] = None
-            else:
-                self._settle(peer, key, outcome)
+        lacking = self._take_fresh(peer, keys)
+        offered = [key for key in keys if key not in lacking]
+        if offered:
+            answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_list(offered))
+            for key, outcome in zip(offered, wire.decode_outcomes(answer, len(offered)), strict=True):
+                if outcome == wire.WANTED:
+                    lacking[key] = None
+                elif outcome == wire.COMING:
+                    self._coming.setdefault(peer, {})[key] = None
+                else:
+                    self._settle(peer, [key], outcome)
         left.clear()
         left.extend(lacking)
         while left:
             await self._put_batch(peer, contact, left)
+
+    def _take_fresh(self, peer: PeerKey, keys: Iterable[bytes]) -> dict[bytes, None]:
+        """Those that need not be asked about, this once: if no answer comes, the peer may have them already."""
+        fresh = self._fresh.pop(peer, set())
+        found = {key: None for key in keys if key in fresh}
+        if left := fresh - found.keys():
+            self._fresh[peer] = left
+        return found
 
     async def _hand_on(self, peer: PeerKey, keys: Sequence[bytes]) -> None:
         """Has other holders send it what they have, before it is offered from here: what we offered it would wait for.
@@ -416,17 +440,20 @@ class Pusher:
             answer = await self._parts.calls().call(contact, wire.PUT, body, deadline_s=PUT_DEADLINE_S)
             found = wire.decode_outcomes(answer, len(batch))
             outcomes = {key: outcome for (key, _), outcome in zip(batch, found, strict=True)}
+        settled: dict[int, list[bytes]] = {}
         for _ in range(count):
             key = left.popleft()
-            self._settle(peer, key, outcomes.get(key, wire.BROKEN))
+            settled.setdefault(outcomes.get(key, wire.BROKEN), []).append(key)
+        for outcome, some in settled.items():
+            self._settle(peer, some, outcome)
 
-    async def _gather(self, contact: Contact, left: Sequence[bytes]) -> tuple[list[tuple[bytes, bytes]], int]:
+    async def _gather(self, contact: Contact, left: Iterable[bytes]) -> tuple[list[tuple[bytes, bytes]], int]:
         """Frames of the first of these, by their keys, and how many were looked at."""
-        holdings = self._parts.opened()
+        keys = list(islice(left, PUT_CAPTURES))
+        parcels = await self._parts.opened().parcels(keys, self._parts.sign, PUT_BYTES)
         batch: list[tuple[bytes, bytes]] = []
         size = count = 0
-        for key in left:
-            parcel = await holdings.parcel(key, self._parts.sign)
+        for key, parcel in zip(keys, parcels, strict=False):
             length = 0 if parcel is None else wire.framed_length(len(parcel.data))
             if size and size + length > wire.PUT_BYTES_MAX:
                 break
@@ -436,25 +463,25 @@ class Pusher:
             elif parcel is not None:
                 batch.append((key, b"".join(wire.frames_of(wire.PARCEL, parcel.data))))
                 size += length
-            if size >= PUT_BYTES:
-                break
         return batch, count
 
     async def _call_for(self, contact: Contact, key: bytes) -> None:
         member = member_of(CAPTURE + key)
         await self._parts.calls().call(contact, wire.COME, wire.encode_list([member]))
 
-    def _settle(self, peer: PeerKey, key: bytes, outcome: int) -> None:
+    def _settle(self, peer: PeerKey, keys: Sequence[bytes], outcome: int) -> None:
         if outcome in wire.HELD:
-            self._parts.ledger.held(peer, [key])
-            self._parts.counts.pushed += outcome == wire.STORED
+            self._parts.ledger.held(peer, keys)
+            self._parts.counts.pushed += len(keys) if outcome == wire.STORED else 0
         elif outcome in wire.UNWANTED:
-            self._parts.ledger.declined(peer, key)
+            for key in keys:
+                self._parts.ledger.declined(peer, key)
         elif outcome == wire.AHEAD and self._parts.doors is not None:
             self._parts.doors.was_ahead(self._parts, peer)
         elif outcome == wire.FULL:
             self._parts.full.note(peer, self._parts.now())
-        self._answered(peer, key)
+        for key in keys:
+            self._answered(peer, key)
 
     def _answered(self, peer: PeerKey, key: bytes) -> None:
         waiting = self._waiting.get(key)

@@ -37,11 +37,10 @@ OnStored = Callable[[Sequence[CaptureId]], None]
 """Called with captures that have just become durable, in the thread that committed them: it must be quick."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Parcel:
     """A capture as it travels (`herodotus.store.holdings`)."""
 
-    id: CaptureId
     data: bytes | OnDisk
 
 
@@ -165,6 +164,10 @@ class Holdings(Protocol):
 
     async def parcel(self, key: bytes, sign: Sign) -> Parcel | None:
         """None when it is not here, or broken."""
+        ...
+
+    async def parcels(self, keys: Sequence[bytes], sign: Sign, bytes_max: int) -> list[Parcel | None]:
+        """Of the first of these keys, at least one; no more after those given have `bytes_max` together."""
         ...
 
     async def buried(self, member: bytes) -> list[bytes]:

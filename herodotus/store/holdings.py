@@ -21,7 +21,7 @@ from herodotus.core.bundles import format_foreign_companion
 from herodotus.core.captures import CaptureId, Deposit, Mode, deposit_of_record, payload_sha256
 from herodotus.core.copies.possession import Room
 from herodotus.core.disputes import disputed
-from herodotus.core.errors import MalformedRecordError
+from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import (
     CAPTURE,
     TOMBSTONE,
@@ -47,7 +47,7 @@ from herodotus.store.intake import Intake, StoreOutcome, compress_bundle, compre
 from herodotus.store.large_captures import LargeCapture
 from herodotus.store.large_parcels import Packed, bare_of, check_large
 from herodotus.store.losses import Losses, release
-from herodotus.store.members import LARGE_BYTES, MEMBER_BYTES_MAX, is_within, scan_members
+from herodotus.store.members import LARGE_BYTES, MEMBER_BYTES_MAX, checksum, is_within, scan_members
 from herodotus.store.mending import came, look
 from herodotus.store.reader import Reader
 from herodotus.store.removal import covered_keys
@@ -97,7 +97,39 @@ def _first(archive: Archive, member: bytes) -> tuple[bytes, bytes] | None:
 def parcel_at(archive: Archive, key: bytes, sign: Sign) -> Parcel | None:
     """`key` is of an index entry, without its family. None when it is not here, or broken."""
     value = archive.index.get(CAPTURE + key)
-    return None if value is None else _parcel(archive, CAPTURE + key, value, sign)
+    if value is None:
+        return None
+    return _vouched(archive, CAPTURE + key, value) or _parcel(archive, CAPTURE + key, value, sign)
+
+
+def parcels_at(archive: Archive, keys: Iterable[bytes], sign: Sign, bytes_max: int) -> list[Parcel | None]:
+    """Of the first of these; the last one given brings it to `bytes_max` or above."""
+    found: list[Parcel | None] = []
+    size = 0
+    for key in keys:
+        parcel = parcel_at(archive, key, sign)
+        found.append(parcel)
+        size += 0 if parcel is None else len(parcel.data)
+        if size >= bytes_max:
+            break
+    return found
+
+
+def _vouched(archive: Archive, key: bytes, value: bytes) -> Parcel | None:
+    """As it lies, if this peer wrote it a while ago and it is the same to the byte. What is not is read in the long
+    way, which finds out what became of it."""
+    written = archive.vouched.get(key)
+    if written is None:
+        return None
+    place = decode_entry(value).place
+    located = archive.files.catalogue.get(place.file)
+    if located is None or not located.name.is_log:
+        return None
+    try:
+        data = archive.files.read(place)
+    except (OSError, DamagedRecordError):
+        return None
+    return Parcel(data) if checksum(data) == written else None
 
 
 def _parcel(archive: Archive, key: bytes, value: bytes, sign: Sign) -> Parcel | None:
@@ -108,20 +140,20 @@ def _parcel(archive: Archive, key: bytes, value: bytes, sign: Sign) -> Parcel | 
         with suppress(MalformedRecordError):
             deposit, _ = check_large(lies, MEMBER_BYTES_MAX)
             if sign(deposit) is deposit and capture_key(deposit.id) == key:
-                return Parcel(id=deposit.id, data=lies)
+                return Parcel(lies)
     capture = Reader(archive).try_read(key, value)
     if capture is None:
         return None
     if isinstance(capture, LargeCapture):
         bare, packed = bare_of(capture)
         members = compress_to_disk(sign(bare), None, bare.record_id, packed, archive.spool)
-        return Parcel(id=capture.id, data=put_together(members, archive.spool))
+        return Parcel(put_together(members, archive.spool))
     deposit = capture.as_deposit()
     vouched = sign(deposit)
     data = lies if vouched is deposit and not capture.is_revisit else None
     if data is None:
         data = b"".join(compress_bundle(vouched, None))
-    return Parcel(id=capture.id, data=data)
+    return Parcel(data)
 
 
 def keys_of(archive: Archive, member: bytes) -> list[bytes]:
@@ -278,7 +310,7 @@ class ArchiveHoldings:
         return self._archive.captures, self._archive.rewrites
 
     def listen(self, on_stored: OnStored, *, sign: Sign, acknowledge: Acknowledge | None = None) -> None:
-        self._archive.sign, self._archive.on_stored = sign, on_stored
+        self._archive.sign, self._archive.on_stored, self._archive.has_signer = sign, on_stored, True
         if acknowledge is not None:
             self._store.acknowledge = acknowledge
 
@@ -324,6 +356,9 @@ class ArchiveHoldings:
 
     async def parcel(self, key: bytes, sign: Sign) -> Parcel | None:
         return await self._read(lambda archive: parcel_at(archive, key, sign))
+
+    async def parcels(self, keys: Sequence[bytes], sign: Sign, bytes_max: int) -> list[Parcel | None]:
+        return await self._read(lambda archive: parcels_at(archive, keys, sign, bytes_max))
 
     async def buried(self, member: bytes) -> list[bytes]:
         return await self._read(lambda archive: buried(archive, member))

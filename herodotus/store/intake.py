@@ -110,6 +110,8 @@ class Intake:
             else None
             if lost is None
             else lost[1].arrival,
+            # What came from another holder it got from there: nobody is waiting for it from here.
+            is_vouched=self._archive.has_signer and found is None and mode is not Mode.COPY,
         )
         assert found is None or found.digest == id_.digest, "a revisit says that the bytes are the same"
         own = Original(

@@ -278,6 +278,10 @@ class IngestLog:
         self._crc = crc
         return start
 
+    def as_it_lies(self, members: Iterable[Lying]) -> bytes:
+        """Of what was written last, these; none of them in a spool."""
+        return marked((member for member in members if not isinstance(member, OnDisk)), self._mark)
+
     def flush(self) -> None:
         assert self._disk is not None
         self._disk.fdatasync(self._fd)
@@ -317,6 +321,8 @@ class NewCapture(NamedTuple):
     """For the list of addresses; empty when it stands there already."""
     arrival: int | None = None
     """When it first came, if it is only written again."""
+    is_vouched: bool = False
+    """This peer brought it in, and signed it or checked its signature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

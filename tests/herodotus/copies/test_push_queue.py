@@ -1,5 +1,8 @@
 """Does what is new go out at once, whatever else a holder is waiting for?"""
 
+from dataclasses import dataclass, field
+from random import Random
+
 import anyio
 import pytest
 
@@ -7,8 +10,10 @@ from dht import Contact
 from dht.core.ids import Key
 from dht.core.places import PlaceRules
 from herodotus.copies import push_queue, wire
-from herodotus.peers.calls import RefusedError
+from herodotus.core.index_rows import capture_key
+from herodotus.peers.calls import PeerUnreachableError, RefusedError
 from tests.herodotus.copies.world import Net, Peer, deposit, in_world, ring_of
+from tests.herodotus.store.making import NOW_S, page
 
 
 def hears_first_from_another(peer: Peer, times: int) -> None:
@@ -25,12 +30,22 @@ def hears_first_from_another(peer: Peer, times: int) -> None:
     peer.tamper = tamper
 
 
+async def known_of_old(sender: Peer, holder: Peer, url: str) -> bytes:
+    """A capture of which the sender cannot tell that nobody else has it, as after a restart."""
+    key = capture_key(page(url, NOW_S, url.encode() * 20).id)
+    sender.copies.parts.receiving.add(key)
+    assert await deposit(sender, url) == key[1:]
+    sender.copies.parts.receiving.discard(key)
+    sender.copies._pusher.add_missing(holder.me, [key[1:]])
+    return key[1:]
+
+
 def test_new_captures_do_not_wait_for_one_that_is_coming_from_another() -> None:
     async def play(net: Net) -> None:
         await ring_of(net, None, None)
         sender, holder = net.peers
         hears_first_from_another(holder, 1)
-        coming = await deposit(sender, "http://example.org/coming")
+        coming = await known_of_old(sender, holder, "http://example.org/coming")
         await anyio.sleep(1)
         pusher = sender.copies._pusher
         for number in range(push_queue.COMING_TRIES + 1):  # as often as it would be asked in vain
@@ -53,7 +68,7 @@ def test_what_never_comes_is_left_to_the_comparisons(monkeypatch: pytest.MonkeyP
         await ring_of(net, None, None)
         sender, holder = net.peers
         hears_first_from_another(holder, 3)
-        coming = await deposit(sender, "http://example.org/coming")
+        coming = await known_of_old(sender, holder, "http://example.org/coming")
         await anyio.sleep(2 * push_queue.COMING_S)
         assert sender.copies._pusher.pending == 1
         with anyio.fail_after(push_queue.COMING_S - 5):  # it is not waited for a third time
@@ -111,7 +126,7 @@ def test_only_who_says_that_it_has_a_capture_counts_as_having_it(outcome: int) -
         holder.tamper = lambda service, answer: (
             bytes([outcome]) * len(answer) if service == wire.LACKS else answer
         )
-        key = await deposit(sender, "http://example.org/")
+        key = await known_of_old(sender, holder, "http://example.org/")
         await anyio.sleep(5)
         assert not sender.copies._pusher.is_pending(holder.me)
         assert key not in holder.ids()
@@ -139,34 +154,105 @@ def test_a_peer_that_comes_back_without_its_disk_counts_for_nothing_that_it_had(
     in_world(play)
 
 
-def puts_of(peer: Peer) -> list[bytes]:
-    """To whom it sends."""
-    found: list[bytes] = []
+@dataclass
+class Watched:
+    """What a peer asks others, and how often its messages get lost on the way back."""
+
+    told: list[tuple[str, bytes, int]] = field(default_factory=list)
+    """The service, who was asked, and the length of the question."""
+    lost: int = 0
+
+    def of(self, service: str) -> list[bytes]:
+        return [to for asked, to, _ in self.told if asked == service]
+
+
+def watched(peer: Peer) -> Watched:
+    found = Watched()
     calls = peer.copies.parts.calls()
 
-    class Watched:
+    class Watching:
         stream = staticmethod(calls.stream)
 
         async def call(self, to: Contact, service: str, body: bytes, *, deadline_s: float = 30.0) -> bytes:
-            if service == wire.PUT:
-                found.append(to.peer)
-            return await calls.call(to, service, body, deadline_s=deadline_s)
+            found.told.append((service, to.peer, len(body)))
+            answer = await calls.call(to, service, body, deadline_s=deadline_s)
+            if service == wire.PUT and found.lost:
+                found.lost -= 1
+                raise PeerUnreachableError
+            return answer
 
-    peer.copies.parts.calls = Watched
+    peer.copies.parts.calls = Watching
     return found
+
+
+def test_new_captures_go_out_in_one_list_unasked() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None)
+        sender, holder = net.peers
+        found = watched(sender)
+        keys = set()
+        for number in range(10):
+            keys.add(await deposit(sender, f"http://example.org/{number}"))
+            await anyio.sleep(push_queue.GATHER_S / 20)
+        await anyio.sleep(1)
+        assert keys <= holder.ids()
+        assert (found.of(wire.PUT), found.of(wire.LACKS)) == ([holder.me], [])
+        assert not sender.copies._pusher.is_pending(holder.me)
+
+    in_world(play)
+
+
+def test_a_list_has_64_captures_or_a_mebibyte() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None)
+        sender, holder = net.peers
+        found = watched(sender)
+        keys = {await deposit(sender, f"http://example.org/{number}", body=b"") for number in range(150)}
+        await anyio.sleep(5)
+        assert keys <= holder.ids()
+        assert 3 <= len(found.of(wire.PUT)) <= 5
+        found.told.clear()
+        chance = Random(1)
+        large = {
+            await deposit(sender, f"http://example.org/large{number}", body=chance.randbytes(300_000))
+            for number in range(8)
+        }
+        await anyio.sleep(5)
+        assert large <= holder.ids()
+        assert all(size < wire.PUT_BYTES_MAX for _, _, size in found.told)
+        assert len(found.of(wire.PUT)) == 2
+
+    in_world(play)
+
+
+def test_what_may_have_come_is_asked_about_before_it_is_sent_again() -> None:
+    """The answer to the first try got lost."""
+
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None)
+        sender, holder = net.peers
+        found = watched(sender)
+        found.lost = 1
+        key = await deposit(sender, "http://example.org/")
+        await anyio.sleep(60)
+        assert key in holder.ids()
+        assert (len(found.of(wire.PUT)), len(found.of(wire.LACKS))) == (1, 1)
+        assert not sender.copies._pusher.is_pending(holder.me)
+
+    in_world(play)
 
 
 def test_what_only_a_relay_s_line_would_carry_is_handed_on_by_another_holder() -> None:
     async def play(net: Net) -> None:
         await ring_of(net, None, None, None)
         sender, closed, other = net.peers
-        puts = puts_of(sender)
+        found = watched(sender)
         sender.copies.parts.is_relayed = lambda peer: peer == closed.me
         key = await deposit(sender, "http://example.org/")
         await anyio.sleep(push_queue.COMING_S + 10)
         assert key in other.ids()
         assert key in closed.ids()
-        assert puts == [other.me]
+        assert found.of(wire.PUT) == [other.me]
         await anyio.sleep(push_queue.COMING_S)
         assert not sender.copies._pusher.is_pending(closed.me)
 

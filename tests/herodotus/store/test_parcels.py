@@ -2,17 +2,22 @@
 
 import gzip
 import hashlib
+import os
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crawler.core.capture import TlsFacts
 from herodotus.core.bundles import TOMBSTONES_TYPE, format_tombstones
-from herodotus.core.captures import Deposit, RecordType
+from herodotus.core.captures import Deposit, Mode, RecordType
 from herodotus.core.errors import MalformedRecordError
-from herodotus.core.index_rows import capture_key
+from herodotus.core.index_rows import CAPTURE, capture_key, decode_entry
 from herodotus.core.reconciliation import member_of
+from herodotus.core.signatures import signed
 from herodotus.core.warc import Fields, WarcRecord, format_record
+from herodotus.store import engine
 from herodotus.store.engine import Archive
 from herodotus.store.faces import Parcel
 from herodotus.store.files import Files
@@ -23,6 +28,7 @@ from herodotus.store.holdings import (
     keys_of,
     members_in,
     parcel_at,
+    parcels_at,
     unpacked,
 )
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
@@ -37,6 +43,7 @@ from tests.herodotus.store.memory_store import MemoryDisk, MemoryIndex
 
 URL = "http://example.org/"
 ALL = (bytes(12), None)
+KEY = Ed25519PrivateKey.from_private_bytes(b"\3" * 32)
 
 
 def sent_of(archive: Archive, member: bytes) -> list[Parcel]:
@@ -104,6 +111,68 @@ def test_what_lies_in_the_log_travels_as_it_lies() -> None:
     parcel = parcel_at(archive, capture_key(deposit.id)[1:], unsigned)
     assert parcel is not None
     assert archive.files.read_at(archive.log.number, 0, archive.log.tail).endswith(parcel.data[:])
+
+
+def vouching() -> tuple[Archive, list[bytes]]:
+    """An archive that signs what it takes in, and the keys of three captures in it."""
+    archive = open_on(MemoryDisk())
+    archive.sign, archive.has_signer = partial(signed, KEY), True
+    deposits = [page(f"{URL}{number}", NOW_S, b"body%d" % number * 500) for number in range(3)]
+    store(archive, *deposits)
+    return archive, [capture_key(one.id)[1:] for one in deposits]
+
+
+def unread(_deposit: Deposit) -> Deposit:
+    pytest.fail("it is taken apart")
+
+
+def test_what_this_peer_has_just_written_is_sent_without_being_taken_apart() -> None:
+    archive, keys = vouching()
+    log = archive.files.read_at(archive.log.number, 0, archive.log.tail)
+    parcels = parcels_at(archive, keys, unread, 1 << 20)
+    assert all(one is not None and one.data[:] in log for one in parcels)
+    assert [unpacked(one.data).id.time_s for one in parcels if one is not None] == [NOW_S] * 3
+    assert len(parcels_at(archive, keys, unread, 1)) == 1  # one at least
+    assert parcels_at(archive, [bytes(19)], unread, 1 << 20) == [None]
+
+
+def test_what_rotted_since_it_was_written_is_not_sent_and_noted() -> None:
+    archive, keys = vouching()
+    entry = decode_entry(archive.index.get(CAPTURE + keys[1]) or b"")
+    disk = archive.files.disk(0)
+    descriptor = disk.open(archive.files.path(entry.place.file), os.O_RDWR)
+    disk.pwrite(descriptor, b"!rot!", entry.place.offset + 40)
+    disk.close(descriptor)
+    first, rotten, last = parcels_at(archive, keys, partial(signed, KEY), 1 << 20)
+    assert rotten is None
+    assert first is not None
+    assert last is not None
+    assert len(archive.damage) == 1
+
+
+@pytest.mark.parametrize("mode", [Mode.REGULAR, Mode.COPY])
+def test_nobody_vouches_for_what_no_key_signed_and_for_the_copies_of_others(mode: Mode) -> None:
+    archive = open_on(MemoryDisk())
+    if mode is Mode.COPY:
+        archive.sign, archive.has_signer = partial(signed, KEY), True
+    deposit = page(URL, NOW_S)
+    store(archive, deposit, mode=mode)
+    assert not archive.vouched
+    read: list[Deposit] = []
+
+    def sign(deposit: Deposit) -> Deposit:
+        read.append(deposit)
+        return signed(KEY, deposit)
+
+    assert parcels_at(archive, [capture_key(deposit.id)[1:]], sign, 1 << 20) != [None]
+    assert len(read) == 1
+
+
+def test_so_many_captures_are_vouched_for_and_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "VOUCHED_MAX", 2)
+    archive, keys = vouching()
+    assert [key[1:] for key in archive.vouched] == keys[1:]
+    assert None not in parcels_at(archive, keys, partial(signed, KEY), 1 << 20)
 
 
 def test_broken_parcels_are_refused() -> None:
