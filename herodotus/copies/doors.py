@@ -142,6 +142,18 @@ class Doors:
     ) -> Passage | TurnedAway:
         """By which door this comes in. Its bytes and its signature were checked. Asks others where it must."""
         found = await self._judge(parts, deposit, signer, sender)
+        return self._noted(parts, deposit, signer, sender, found)
+
+    def judge_at_once(
+        self, parts: Parts, deposit: Deposit, signer: PeerKey, sender: PeerKey
+    ) -> Passage | TurnedAway | None:
+        """As `judge`; None where others may have to be asked."""
+        found = self._by_itself(parts, deposit, signer, sender)
+        return None if found is None else self._noted(parts, deposit, signer, sender, found)
+
+    def _noted(
+        self, parts: Parts, deposit: Deposit, signer: PeerKey, sender: PeerKey, found: Passage | TurnedAway
+    ) -> Passage | TurnedAway:
         if isinstance(found, Passage):
             counts = not found.is_healed  # repair does not
             if not counts or self._is_within_quota(parts, deposit, signer):
@@ -199,23 +211,34 @@ class Doors:
         elif not passage.is_healed:
             self._rules.quotas.give_back(signer, self._place_of(parts, signer), size_of(deposit))
 
-    async def _judge(
+    def _by_itself(
         self, parts: Parts, deposit: Deposit, signer: PeerKey, sender: PeerKey
-    ) -> Passage | TurnedAway:
-        rules, now_s, time_s = self._rules, self._rules.wall_s(), deposit.capture.time_s
+    ) -> Passage | TurnedAway | None:
+        """Where nobody else needs to be asked."""
+        now_s, time_s = self._rules.wall_s(), deposit.capture.time_s
         if not self.is_member(parts, sender):
             return TurnedAway.STRANGER
         if is_ahead(time_s, now_s):
             self._clocks.came_ahead(self._place_of(parts, sender), parts.now())
             return TurnedAway.AHEAD
+        door = crawled_at(time_s, now_s)
+        if door is None or passage_in(deposit).first is Door.BROUGHT_IN:
+            return None
+        is_its_own = self._is_permitted(parts, deposit, signer) and self._is_fetcher(parts, deposit, signer)
+        return Passage(door) if is_its_own else None
+
+    async def _judge(
+        self, parts: Parts, deposit: Deposit, signer: PeerKey, sender: PeerKey
+    ) -> Passage | TurnedAway:
+        found = self._by_itself(parts, deposit, signer, sender)
+        if found is not None:
+            return found
+        rules, now_s, time_s = self._rules, self._rules.wall_s(), deposit.capture.time_s
         stated = passage_in(deposit)
         vouchers = set[Hashable]()
-        if stated.first is not Door.BROUGHT_IN and self._is_permitted(parts, deposit, signer):
-            door = crawled_at(time_s, now_s)
-            if door is None:
-                vouchers = self._vouching(parts, deposit, signer)
-            elif self._is_fetcher(parts, deposit, signer):
-                return Passage(door)
+        is_old = crawled_at(time_s, now_s) is None and stated.first is not Door.BROUGHT_IN
+        if is_old and self._is_permitted(parts, deposit, signer):
+            vouchers = self._vouching(parts, deposit, signer)
         must_stay = stated.first is Door.BROUGHT_IN and not rules.spreads_imports
         if must_stay or (stated.first is not Door.BROUGHT_IN and self._is_before_the_network(time_s)):
             is_elsewhere: bool | None = await self._is_damaged_here(parts, deposit)

@@ -3,12 +3,13 @@
 Wanted captures are in memory only: arrived ones are durable, and the next comparison finds the others missing again.
 So a peer that is killed in the middle loses only the rest of a question.
 
-May this parcel come in? Each is taken apart, checked and stored here, or refused, however it came.
+May these parcels come in? They are taken apart, checked and stored here in lists, or refused, however they came.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 
 import anyio
 import anyio.abc
@@ -16,15 +17,13 @@ import anyio.abc
 from herodotus.copies import wire
 from herodotus.copies.shared_state import Parts
 from herodotus.copies.wire import BROKEN, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED, outcome_of
-from herodotus.core.captures import CaptureId, Deposit
 from herodotus.core.copies import PeerKey
 from herodotus.core.doors import Passage, TurnedAway, through
-from herodotus.core.errors import ArchiveError, MalformedError, MalformedRecordError, StoreRefusedError
+from herodotus.core.errors import ArchiveError, MalformedError, MalformedRecordError
 from herodotus.core.index_rows import capture_key
 from herodotus.core.reconciliation import member_of
-from herodotus.core.signatures import signer_of
 from herodotus.peers.calls import CallError
-from herodotus.store import Lying, Packed, StoreOutcome, is_within
+from herodotus.store import Checked, Lying, OnDisk, StoreOutcome, Taken
 
 logger = logging.getLogger(__name__)
 
@@ -36,101 +35,182 @@ _OUTCOMES = {
 }
 
 
-def member_of_id(id_: CaptureId) -> bytes:
-    return member_of(capture_key(id_))
-
-
 AT_ONCE = 64
-"""Parcels that are stored together: they share a flush of the disk."""
+"""Parcels that are checked in one go, and share a look at the index and a flush of the disk."""
 LIGHT_BYTES_MAX = 1 << 20
-"""Unpacked. Nearly all pages are smaller; larger captures are checked piece by piece, one at a time."""
-_BOOKED = (16 << 10, 64 << 10, 256 << 10, LIGHT_BYTES_MAX)
-"""What a parcel that holds no more is booked for, times the copies."""
+"""Unpacked, of all parcels that are checked in one go. A larger capture is checked piece by piece, one at a time."""
 COPIES_MADE = 4
-"""Of a capture while it is unpacked and stored: content, block, body, and the record that is written."""
+"""Of what parcels hold while they are unpacked and stored: content, block, body, and the records that are written."""
+_BOOKED_MIN = 16 << 10
+_UNFOLDS = 16
+"""A page takes a third to a tenth of its bytes on its way. What unfolds to more than this is tried a second time."""
 
 
 async def receive_all(parts: Parts, parcels: Sequence[Lying], sender: PeerKey) -> list[tuple[int, bytes]]:
-    """As `receive` for each, in order. Raises StoreRefusedError when the disk refused one of them."""
-    results: dict[int, tuple[int, bytes]] = {}
-    refusals: list[StoreRefusedError] = []
+    """What became of each, in order, and which member it was (empty when that cannot be said). Durable when it returns.
 
-    async def one(number: int) -> None:
-        try:
-            results[number] = await receive(parts, parcels[number], sender)
-        except StoreRefusedError as error:
-            refusals.append(error)
-
-    for start in range(0, len(parcels), AT_ONCE):
-        async with anyio.create_task_group() as tasks:
-            for number in range(start, min(start + AT_ONCE, len(parcels))):
-                tasks.start_soon(one, number)
-        if refusals:
-            raise refusals[0]
-    return [results[number] for number in range(len(parcels))]
-
-
-async def receive(parts: Parts, data: Lying, sender: PeerKey) -> tuple[int, bytes]:
-    """What became of it, and which member it was (empty when that cannot be said). Durable when it returns.
-
-    Raises StoreRefusedError when the disk cannot take it: then nothing of it is to blame.
+    Raises StoreRefusedError when the disk refused one of them: then nothing of it is to blame.
     """
-    # A few kilobytes may unfold to as much as a capture may be: what they hold is found out before it is held.
-    most = next((most for most in _BOOKED if is_within(data, most)), None)
-    try:
-        if most is None:
-            async with parts.unpacking:
-                deposit, packed = await parts.opened().check(data)
-                return await _take_in(parts, deposit, sender, packed)
-        async with parts.unpacked.held(sender, COPIES_MADE * most):
-            deposit = await parts.opened().unpack(data, most)
-            return await _take_in(parts, deposit, sender)
-    except MalformedRecordError:
-        parts.counts.refused += 1
-        parts.suspects.note(sender, "broken parcel")
-        return BROKEN, b""
+    results: list[tuple[int, bytes]] = []
+    bytes_max = 0
+    while (at := len(results)) < len(parcels):
+        some = _next_list(parcels, at)
+        bytes_max = max(bytes_max, _booked(some))
+        found = await _receive_list(parts, some, sender, bytes_max) if some else []
+        if found:
+            bytes_max = 0
+        elif some and bytes_max < LIGHT_BYTES_MAX:
+            bytes_max = LIGHT_BYTES_MAX  # the first unfolds to more than parcels of its length do
+        else:
+            found, bytes_max = [await _receive_large(parts, parcels[at], sender)], 0
+        results += found
+    return results
+
+
+def _next_list(parcels: Sequence[Lying], start: int) -> list[bytes]:
+    """Those that may be checked in one go; none if the first is too large for that."""
+    some: list[bytes] = []
+    size = 0
+    for data in parcels[start : start + AT_ONCE]:
+        size += len(data)
+        if size > LIGHT_BYTES_MAX or isinstance(data, OnDisk):
+            break
+        some.append(bytes(data))
+    return some
+
+
+def _booked(some: Sequence[bytes]) -> int:
+    """A few kilobytes may unfold to as much as a capture may be: it is bounded before it is unpacked."""
+    return min(LIGHT_BYTES_MAX, max(_BOOKED_MIN, _UNFOLDS * sum(map(len, some))))
+
+
+async def _receive_list(
+    parts: Parts, some: Sequence[bytes], sender: PeerKey, bytes_max: int
+) -> list[tuple[int, bytes]]:
+    """Of the first of these, as many as hold no more than that together."""
+    async with parts.unpacked.held(sender, COPIES_MADE * bytes_max):
+        return await _take_in(parts, await parts.opened().check_all(some, bytes_max), sender)
+
+
+async def _receive_large(parts: Parts, data: Lying, sender: PeerKey) -> tuple[int, bytes]:
+    arrived: Checked | MalformedRecordError
+    async with parts.unpacking:
+        try:
+            arrived = await parts.opened().check(data)
+        except MalformedRecordError as error:
+            arrived = error
+        (result,) = await _take_in(parts, [arrived], sender)
+    return result
+
+
+@dataclass(slots=True)
+class _Arrival:
+    """A sound parcel that somebody vouches for, and what is decided about it."""
+
+    checked: Checked
+    signer: PeerKey
+    key: bytes
+    passage: Passage | None = None
 
 
 async def _take_in(
-    parts: Parts, deposit: Deposit, sender: PeerKey, packed: Packed | None = None
-) -> tuple[int, bytes]:
-    member = member_of_id(deposit.id)
-    if not parts.view.may_hold(deposit.key):
-        parts.counts.refused += 1
-        return NOT_MINE, member
-    signer = signer_of(deposit)
-    if signer is None:
-        parts.counts.refused += 1
-        parts.suspects.note(sender, "a signature that does not fit")
-        return UNSIGNED, member
-    key = capture_key(deposit.id)
-    parts.offers.came(key[1:])
-    passage: Passage | None = None
-    if parts.doors is not None:
-        ruling = await parts.doors.judge(parts, deposit, signer, sender)
-        if isinstance(ruling, TurnedAway):
+    parts: Parts, arrived: Sequence[Checked | MalformedRecordError], sender: PeerKey
+) -> list[tuple[int, bytes]]:
+    results: list[tuple[int, bytes]] = []
+    sound: dict[int, _Arrival] = {}
+    for number, one in enumerate(arrived):
+        if isinstance(one, MalformedRecordError):
             parts.counts.refused += 1
-            return outcome_of(ruling), member
-        passage, deposit = ruling, through(ruling, deposit)
-    parts.receiving.add(key)
-    outcome = BROKEN
+            parts.suspects.note(sender, "broken parcel")
+            results.append((BROKEN, b""))
+            continue
+        key = capture_key(one.deposit.id)
+        results.append((BROKEN, member_of(key)))
+        if not parts.view.may_hold(one.deposit.key):
+            parts.counts.refused += 1
+            results[number] = NOT_MINE, member_of(key)
+        elif one.signer is None:
+            parts.counts.refused += 1
+            parts.suspects.note(sender, "a signature that does not fit")
+            results[number] = UNSIGNED, member_of(key)
+        else:
+            parts.offers.came(key[1:])
+            sound[number] = _Arrival(one, one.signer, key)
+    for number, why in (await _turned_away(parts, sound, sender)).items():
+        parts.counts.refused += 1
+        results[number] = outcome_of(why), results[number][1]
+        del sound[number]
+    for number, outcome in (await _store(parts, sound, sender)).items():
+        results[number] = outcome, results[number][1]
+    return results
+
+
+async def _turned_away(parts: Parts, sound: Mapping[int, _Arrival], sender: PeerKey) -> dict[int, TurnedAway]:
+    """The doors by which they come in are noted with them; those that find none are left."""
+    turned_away: dict[int, TurnedAway] = {}
+    doors = parts.doors
+    if doors is None:
+        return turned_away
+
+    def note(number: int, ruling: Passage | TurnedAway) -> None:
+        arrival = sound[number]
+        if isinstance(ruling, TurnedAway):
+            turned_away[number] = ruling
+            return
+        arrival.passage = ruling
+        deposit = through(ruling, arrival.checked.deposit)
+        if deposit is not arrival.checked.deposit:
+            arrival.checked = arrival.checked._replace(deposit=deposit, members=None)
+
+    async def judge(number: int, arrival: _Arrival) -> None:
+        note(number, await doors.judge(parts, arrival.checked.deposit, arrival.signer, sender))
+
+    # Those about which others must be asked are asked about together.
+    async with anyio.create_task_group() as tasks:
+        for number, arrival in sound.items():
+            ruling = doors.judge_at_once(parts, arrival.checked.deposit, arrival.signer, sender)
+            if ruling is None:
+                tasks.start_soon(judge, number, arrival)
+            else:
+                note(number, ruling)
+    return turned_away
+
+
+async def _store(parts: Parts, sound: Mapping[int, _Arrival], sender: PeerKey) -> dict[int, int]:
+    if not sound:
+        return {}
+    outcomes = dict.fromkeys(sound, BROKEN)
+    errors: list[ArchiveError] = []
+    new: list[_Arrival] = []
+    keys = {arrival.key for arrival in sound.values()}
+    parts.receiving |= keys
     try:
-        taken = await parts.opened().take(deposit, packed)
-        outcome = _OUTCOMES[taken.outcome]
-    except MalformedRecordError:
-        return BROKEN, member
+        taken = await parts.opened().take_all([arrival.checked for arrival in sound.values()])
+        for number, one in zip(sound, taken, strict=True):
+            if isinstance(one, Taken):
+                outcomes[number] = _OUTCOMES[one.outcome]
+                parts.counts.disputed += one.is_disputed
+            elif not isinstance(one, MalformedRecordError):
+                errors.append(one)
     finally:
-        parts.receiving.discard(key)
-        if parts.doors is not None and passage is not None:
-            parts.doors.came(parts, deposit, signer, passage, is_new=outcome == STORED)
-    if outcome == STORED:
-        parts.counts.received += 1
-        parts.counts.disputed += taken.is_disputed
-        parts.hear()  # nobody is known to have it; then, that the sender is
-        parts.on_received(deposit, signer)
-    if outcome != DELETED:
-        parts.ledger.held(sender, [key[1:]])
-    return outcome, member
+        parts.receiving -= keys
+        for number, arrival in sound.items():
+            is_new = outcomes[number] == STORED
+            if is_new:
+                new.append(arrival)
+            if parts.doors is not None and arrival.passage is not None:
+                deposit, signer, passage = arrival.checked.deposit, arrival.signer, arrival.passage
+                parts.doors.came(parts, deposit, signer, passage, is_new=is_new)
+    parts.counts.received += len(new)
+    if new:
+        parts.hear()  # nobody is known to have them; then, that the sender has
+    for arrival in new:
+        parts.on_received(arrival.checked.deposit, arrival.signer)
+    here = [arrival.key[1:] for number, arrival in sound.items() if outcomes[number] in wire.HELD]
+    parts.ledger.held(sender, here)
+    if errors:
+        raise errors[0]
+    return outcomes
 
 
 ASKED_AT_ONCE = 256

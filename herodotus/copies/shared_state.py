@@ -303,6 +303,12 @@ class DoorKeeper(Protocol):
         """By which door this comes in. Asks other holders where it must."""
         ...
 
+    def judge_at_once(
+        self, parts: "Parts", deposit: Deposit, signer: PeerKey, sender: PeerKey
+    ) -> Passage | TurnedAway | None:
+        """The same where nobody has to be asked, else None."""
+        ...
+
     def came(
         self, parts: "Parts", deposit: Deposit, signer: PeerKey, passage: Passage, *, is_new: bool
     ) -> None:

@@ -12,6 +12,7 @@ unchanged: it costs a few bytes where a revisit record costs hundreds. A tombsto
 deleted for good.
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -154,6 +155,28 @@ def format_around(
         raise MalformedRecordError("its fields would make another capture of it")
     assert length == len(deposit.capture.head) + body_bytes
     return before + deposit.capture.head, _END, _companions_of(deposit, record_id, date, url)
+
+
+def as_written(deposit: Deposit) -> bytes:
+    """What stands before the block of its record, which has the body, where no field is a stranger's."""
+    assert all(name in _OURS for name, _ in deposit.extra), (
+        "what others name may be read otherwise than it was meant"
+    )
+    capture = deposit.capture
+    block_sha1 = hashlib.sha1(capture.head, usedforsecurity=False)
+    block_sha1.update(capture.body)
+    date, url, label = format_date(capture.time_s), clean(capture.url), sha1_label(block_sha1.digest())
+    return _primary_head(deposit, deposit.record_id, date, url, None, len(capture.body), label)
+
+
+def is_companion_as_written(content: bytes, record: WarcRecord) -> bool:
+    """Whether all of that content is the record, to the byte as `format_foreign_companion` would write it, and its
+    block fits its digest: then it is read as the same record again."""
+    is_other = record.kind in _PRIMARY or is_note(record)
+    if is_other or format_record(record.fields, record.block) != content:
+        return False
+    check_block(record)
+    return True
 
 
 def for_other_tools(deposit: Deposit) -> Deposit:

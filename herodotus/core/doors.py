@@ -96,7 +96,10 @@ def passage_in(deposit: Deposit) -> Passage:
 
 
 def through(passage: Passage, deposit: Deposit) -> Deposit:
-    """The deposit with this door, whatever it said of itself. The signature, which does not cover it, stays."""
+    """The deposit with this door, whatever it said of itself: the very same one where it says so already. The
+    signature, which does not cover it, stays."""
+    if [pair for pair in deposit.extra if pair[0] == DOOR] == [field_of(passage)]:
+        return deposit
     kept = tuple(pair for pair in deposit.extra if pair[0] != DOOR)
     return replace(deposit, extra=(*kept, field_of(passage)))
 

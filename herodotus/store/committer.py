@@ -45,6 +45,9 @@ class _Waiting(NamedTuple):
     """The intake's generation when the item was prepared; None for an item that depends on no other."""
 
 
+Submitted = tuple[Item, Done, int | None]
+
+
 class CommitQueue:
     """`submit`, `take` and `give_up` are for one at a time, which the driver sees to; `commit` may run beside them."""
 
@@ -66,6 +69,15 @@ class CommitQueue:
             raise StoreRefusedError(f"{QUEUE_ITEMS_MAX} stores are waiting for the disk")
         self._queue.append(_Waiting(item, done, generation))
         return True
+
+    def submit_all(self, some: Sequence[Submitted]) -> list[bool | ArchiveError]:
+        found: list[bool | ArchiveError] = []
+        for one in some:
+            try:
+                found.append(self.submit(*one))
+            except StoreRefusedError as error:
+                found.append(error)
+        return found
 
     def take(self) -> list[_Waiting]:
         return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_ITEMS_MAX))]
@@ -107,6 +119,10 @@ class Committer(Protocol):
         by the committer, with the error that refused the item or with None when it is durable."""
         ...
 
+    def submit_all(self, some: Sequence[Submitted]) -> list[bool | ArchiveError]:
+        """As `submit` for each, to be durable together; where it would raise, the error."""
+        ...
+
     def stop(self) -> None:
         """Commit the submitted items, then stop. This may block."""
         ...
@@ -124,6 +140,12 @@ class ThreadCommitter:
             is_taken = self._queue.submit(item, done, generation)
             self._changed.notify()
         return is_taken
+
+    def submit_all(self, some: Sequence[Submitted]) -> list[bool | ArchiveError]:
+        with self._changed:  # so that no commit begins with a part of them
+            found = self._queue.submit_all(some)
+            self._changed.notify()
+        return found
 
     def stop(self) -> None:
         with self._changed:
@@ -156,6 +178,11 @@ class LoopCommitter:
         is_taken = self._queue.submit(item, done, generation)
         self._changed.set()
         return is_taken
+
+    def submit_all(self, some: Sequence[Submitted]) -> list[bool | ArchiveError]:
+        found = self._queue.submit_all(some)
+        self._changed.set()
+        return found
 
     def stop(self) -> None:
         self._queue.is_stopping = True

@@ -9,11 +9,12 @@ captures must not change between its answer and the deletion.
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from herodotus.core.bundles import Visit
 from herodotus.core.captures import CaptureId, Deposit, LargeBody, Mode
 from herodotus.core.copies.possession import Room
+from herodotus.core.errors import ArchiveError, MalformedRecordError
 from herodotus.core.removals import Removals, Subject
 from herodotus.core.signatures import Proof
 from herodotus.store.intake import StoreOutcome
@@ -42,6 +43,18 @@ class Parcel:
     """A capture as it travels (`herodotus.store.holdings`)."""
 
     data: bytes | OnDisk
+
+
+class Checked(NamedTuple):
+    """A parcel that was taken apart, and is what its digests say."""
+
+    deposit: Deposit
+    signer: bytes | None
+    """Who vouches for it; None where the signature is missing, or is of something else."""
+    members: tuple[bytes, ...] | None = None
+    """Its bytes, where they hold to the byte what this archive would write for the deposit."""
+    packed: Packed | None = None
+    """The body, where the deposit has none."""
 
 
 class Held(Enum):
@@ -192,8 +205,10 @@ class Holdings(Protocol):
         """Read the captures in this order, each checked against its SHA-256; the keys of those that cannot be."""
         ...
 
-    async def unpack(self, parcel: Lying, bytes_max: int) -> Deposit:
-        """MalformedRecordError at anything that does not fit, and where all of it is more than `bytes_max`."""
+    async def check_all(
+        self, parcels: Sequence[bytes], bytes_max: int
+    ) -> list[Checked | MalformedRecordError]:
+        """Of the first of these, as many as hold `bytes_max` together; none at all where the first holds more alone."""
         ...
 
     def spool(self) -> Spool:
@@ -204,12 +219,12 @@ class Holdings(Protocol):
         """StoreRefusedError when the disk cannot take it."""
         ...
 
-    async def check(self, parcel: Lying) -> tuple[Deposit, Packed]:
-        """As `unpack`, piece by piece: the deposit has no body."""
+    async def check(self, parcel: Lying) -> Checked:
+        """Of any size, piece by piece: the deposit has no body. MalformedRecordError at anything that does not fit."""
         ...
 
-    async def take(self, deposit: Deposit, packed: Packed | None = None) -> Taken:
-        """Durable when it returns. StoreRefusedError when the disk cannot take it."""
+    async def take_all(self, arrivals: Sequence[Checked]) -> list[Taken | ArchiveError]:
+        """Durable when it returns, or why not: StoreRefusedError when the disk cannot take it."""
         ...
 
     async def room(self) -> Room:

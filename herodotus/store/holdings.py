@@ -9,6 +9,7 @@ the log it is copied byte by byte. A capture that shares a frame with others, or
 body, is assembled. No parcel is trusted: `unpacked` checks every digest.
 """
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
@@ -17,11 +18,19 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from herodotus.core.bundles import format_foreign_companion
-from herodotus.core.captures import CaptureId, Deposit, Mode, deposit_of_record, payload_sha256
+from crawler.core.capture import Capture, payload_digests
+from herodotus.core.bundles import as_written, format_foreign_companion, is_companion_as_written
+from herodotus.core.captures import (
+    CaptureId,
+    Deposit,
+    deposit_of_record,
+    end_of_http_head,
+    parse_http_head,
+    payload_sha256,
+)
 from herodotus.core.copies.possession import Room
 from herodotus.core.disputes import disputed
-from herodotus.core.errors import DamagedRecordError, MalformedRecordError
+from herodotus.core.errors import ArchiveError, DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import (
     CAPTURE,
     TOMBSTONE,
@@ -37,22 +46,48 @@ from herodotus.core.index_rows import (
 )
 from herodotus.core.reconciliation import Range, in_directory, keys_of_member, member_of
 from herodotus.core.removals import Removals, Subject
-from herodotus.core.signatures import VERSIONS_MAX, Proof, prove
-from herodotus.core.warc import WarcRecord, check_block, split_records
+from herodotus.core.signatures import VERSIONS_MAX, Proof, prove, signer_of
+from herodotus.core.warc import (
+    HEAD_BYTES_MAX,
+    WarcRecord,
+    check_block,
+    parse_date,
+    split_record,
+    split_records,
+)
 from herodotus.store.deletion import move_bodies
 from herodotus.store.engine import Archive
-from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, TakeDraw, Taken, TakePayload
+from herodotus.store.faces import (
+    Broken,
+    Checked,
+    Held,
+    OnStored,
+    Parcel,
+    Sign,
+    Stretch,
+    TakeDraw,
+    Taken,
+    TakePayload,
+)
 from herodotus.store.index import IndexBatch
-from herodotus.store.intake import Intake, StoreOutcome, compress_bundle, compress_to_disk
+from herodotus.store.intake import Copy, Intake, StoreOutcome, compress_bundle, compress_to_disk
 from herodotus.store.large_captures import LargeCapture
-from herodotus.store.large_parcels import Packed, bare_of, check_large
+from herodotus.store.large_parcels import bare_of, check_large
 from herodotus.store.losses import Losses, release
-from herodotus.store.members import LARGE_BYTES, MEMBER_BYTES_MAX, checksum, is_within, scan_members
+from herodotus.store.members import (
+    LARGE_BYTES,
+    MEMBER_BYTES_MAX,
+    MemberTooLargeError,
+    checksum,
+    is_within,
+    plain_members,
+    scan_members,
+)
 from herodotus.store.mending import came, look
 from herodotus.store.reader import Reader
 from herodotus.store.removal import covered_keys
 from herodotus.store.spools import Lying, OnDisk, Spool, put_together
-from herodotus.store.store import READING, UPKEEP, Acknowledge, DiskStore
+from herodotus.store.store import NEW, READING, UPKEEP, Acknowledge, DiskStore, Stored
 from herodotus.store.stored_records import PRIMARY
 
 DROPPED_AT_ONCE = 1_000
@@ -185,7 +220,7 @@ def unpacked(data: Lying, bytes_max: int = MEMBER_BYTES_MAX) -> Deposit:
     ):
         left -= len(content)
         if left < 0:
-            raise MalformedRecordError(f"the parcel holds more than {bytes_max} bytes")
+            raise MemberTooLargeError(f"the parcel holds more than {bytes_max} bytes")
         records += split_records(content)
         if len(records) > COMPANIONS_MAX:
             raise MalformedRecordError("too many records belong to one capture")
@@ -202,6 +237,112 @@ def unpacked(data: Lying, bytes_max: int = MEMBER_BYTES_MAX) -> Deposit:
     if payload_sha256(record) != deposit.capture.sha256:
         raise MalformedRecordError("the payload does not match its SHA-256")
     return deposit
+
+
+Arrived = Checked | MalformedRecordError
+
+
+def check_all(parcels: Iterable[bytes], bytes_max: int) -> list[Arrived]:
+    """Of the first of these, as many as hold `bytes_max` together; none at all where the first holds more alone."""
+    found: list[Arrived] = []
+    left = bytes_max
+    for data in parcels:
+        try:
+            one, size = checked(data, left)
+        except MemberTooLargeError:
+            break
+        except MalformedRecordError as error:
+            found.append(error)
+            continue
+        found.append(one)
+        left -= size
+    return found
+
+
+def checked(data: bytes, bytes_max: int) -> tuple[Checked, int]:
+    """And how many bytes it holds. MalformedRecordError as of `unpacked`."""
+    plain = _as_it_came(data, bytes_max)
+    if plain is not None:
+        return plain
+    deposit = unpacked(data, bytes_max)
+    blocks = sum(len(one.block) for one in deposit.companions)
+    size = len(deposit.capture.head) + len(deposit.capture.body) + blocks
+    return Checked(deposit, signer_of(deposit)), max(len(data), size)
+
+
+# A head as `format_bundle` writes it for what was crawled. Whether it is one, in each letter, is found out by writing
+# it again: here it is only taken apart.
+_PLAIN_HEAD = re.compile(
+    rb"WARC/1\.1\r\nWARC-Type: response\r\nWARC-Record-ID: (<[!-;=?-~]{3,200}>)\r\n"
+    rb"WARC-Date: ([-0-9]{10}T[:0-9]{8}Z)\r\nWARC-Target-URI: ([^\r\n]+)\r\n"
+    rb"(?:WARC-IP-Address: ([^\r\n]+)\r\n)?WARC-Payload-Digest: [^\r\n]+\r\n"
+    rb"Herodotus-Payload-Digest: [^\r\n]+\r\nWARC-Block-Digest: [^\r\n]+\r\n"
+    rb"(?:WARC-Truncated: ([^\r\n]+)\r\n)?Content-Type: application/http;msgtype=response\r\n"
+    rb"((?:Herodotus-(?:Signature|Door|Window|Helper): [^\r\n]+\r\n)*)Content-Length: \d{1,12}\r\n\r\n"
+)
+
+
+_PLAIN_FIELDS_MAX = 8
+"""Of our own; there are four kinds."""
+
+
+def _as_it_came(data: bytes, bytes_max: int) -> tuple[Checked, int] | None:
+    """A parcel of members, each of one record, that hold to the byte what this archive would write for its capture.
+
+    None where it is another: then `unpacked` says what it is. It is accepted only if writing the capture anew gives the
+    very same heads, digests among them, so keeping it and writing it anew differ in nothing but the compression.
+    """
+    parts = plain_members(data, bytes_max, COMPANIONS_MAX)
+    if parts is None:
+        return None
+    (member, content), *others = parts
+    try:
+        deposit = _plain_deposit(content, tuple(split_record(one)[0] for _, one in others))
+        is_kept = deposit is not None and all(
+            is_companion_as_written(one, record)
+            for (_, one), record in zip(others, deposit.companions, strict=True)
+        )
+    except MalformedRecordError:
+        return None
+    if deposit is None or not is_kept:
+        return None
+    members = (member, *(one for one, _ in others))
+    return Checked(deposit, signer_of(deposit), members), sum(len(one) for _, one in parts)
+
+
+def _plain_deposit(content: bytes, companions: tuple[WarcRecord, ...]) -> Deposit | None:
+    parsed = _PLAIN_HEAD.match(content, 0, HEAD_BYTES_MAX)
+    if parsed is None or not content.endswith(b"\r\n\r\n"):
+        return None
+    record_id, date, url, address, truncated, more = (
+        "" if part is None else part.decode("utf-8", "surrogateescape") for part in parsed.groups()
+    )
+    start, end = parsed.end(), len(content) - 4
+    split = end_of_http_head(content, start, end)
+    head, body = content[start:split], content[split:end]
+    extra = [line.partition(": ")[::2] for line in more.split("\r\n")[:-1]]
+    if len(extra) > _PLAIN_FIELDS_MAX:
+        return None
+    if any(value != value.strip() for value in (url, address, truncated, *(value for _, value in extra))):
+        return None  # a reader of the record leaves out such spaces
+    status, mime = parse_http_head(head)
+    sha256, sha1 = payload_digests(body)
+    capture = Capture(
+        url=url,
+        requested_at=float(parse_date(date)),
+        duration_s=None,
+        request=b"",
+        status=status,
+        head=head,
+        body=body,
+        sha256=sha256,
+        sha1=sha1,
+        remote_ip=address,
+        truncated=truncated or None,
+        mime=mime,
+    )
+    deposit = Deposit(capture=capture, extra=tuple(extra), companions=companions, foreign_id=record_id)
+    return deposit if head and as_written(deposit) == content[:start] else None
 
 
 def drop(
@@ -282,7 +423,6 @@ def buried(archive: Archive, member: bytes) -> list[bytes]:
 
 
 T = TypeVar("T")
-_NEW = (StoreOutcome.NEW, StoreOutcome.REVISIT)
 
 
 class ArchiveHoldings:
@@ -390,18 +530,33 @@ class ArchiveHoldings:
     async def unpack(self, parcel: Lying, bytes_max: int) -> Deposit:
         return await self._read(lambda _archive: unpacked(parcel, bytes_max))
 
-    async def check(self, parcel: Lying) -> tuple[Deposit, Packed]:
-        return await self._read(lambda _archive: check_large(parcel, MEMBER_BYTES_MAX))
+    async def check_all(self, parcels: Sequence[bytes], bytes_max: int) -> list[Arrived]:
+        return await self._read(lambda _archive: check_all(parcels, bytes_max))
 
-    async def take(self, deposit: Deposit, packed: Packed | None = None) -> Taken:
-        stored = await self._store.store(deposit, Mode.COPY, packed)
-        outcome = stored.outcome
-        if outcome is StoreOutcome.DELETED and not self._archive.is_deleted(capture_key(stored.id)):
-            await self._store.decline(stored.id)
-        if outcome in _NEW and self._archive.lost_files.unnamed:
-            came(self._archive, deposit.id)
-        is_disputed = outcome in _NEW and await self._read(lambda archive: _is_disputed(archive, deposit))
-        return Taken(outcome, is_disputed)
+    async def check(self, parcel: Lying) -> Checked:
+        return await self._read(lambda _archive: _check_large(parcel))
+
+    async def take_all(self, arrivals: Sequence[Checked]) -> list[Taken | ArchiveError]:
+        copies = [Copy(one.deposit, one.members, one.packed) for one in arrivals]
+        stored = await self._store.store_all(copies)
+        new: list[Deposit] = []
+        for one, copy in zip(stored, copies, strict=True):
+            if not isinstance(one, Stored):
+                continue
+            if one.outcome is StoreOutcome.DELETED and not self._archive.is_deleted(capture_key(one.id)):
+                await self._store.decline(one.id)
+            if one.outcome in NEW:
+                new.append(copy.deposit)
+        if new and self._archive.lost_files.unnamed:
+            for deposit in new:
+                came(self._archive, deposit.id)
+        disputed_ids = await self._read(lambda archive: _disputed_of(archive, new)) if new else set()
+        return [
+            Taken(one.outcome, one.outcome in NEW and one.id in disputed_ids)
+            if isinstance(one, Stored)
+            else one
+            for one in stored
+        ]
 
     # -- what goes ----------------------------------------------------------------------------------------
 
@@ -493,6 +648,15 @@ def _payloads(archive: Archive, keys: Sequence[bytes], take: TakePayload) -> lis
         else:
             take(capture.id.digest, capture.payload)
     return missing
+
+
+def _check_large(parcel: Lying) -> Checked:
+    deposit, packed = check_large(parcel, MEMBER_BYTES_MAX)
+    return Checked(deposit, signer_of(deposit), None, packed)
+
+
+def _disputed_of(archive: Archive, deposits: Iterable[Deposit]) -> set[CaptureId]:
+    return {one.id for one in deposits if _is_disputed(archive, one)}
 
 
 def _is_disputed(archive: Archive, deposit: Deposit) -> bool:

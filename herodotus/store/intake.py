@@ -57,6 +57,15 @@ class StoreOutcome(Enum):
     """This very capture was deleted for good, or all of its page was: nothing was written."""
 
 
+class Copy(NamedTuple):
+    """Another holder's capture, which was checked, its signature as well."""
+
+    deposit: Deposit
+    members: tuple[bytes, ...] | None = None
+    """What this archive would write for it, if it has a body here; compressed by another holder, perhaps."""
+    packed: Packed | None = None
+
+
 class Prepared(NamedTuple):
     id: CaptureId
     outcome: StoreOutcome
@@ -76,7 +85,16 @@ class Intake:
         self.generation = 0
         archive.on_gone = self.forget
 
-    def prepare(self, deposit: Deposit, mode: Mode = Mode.REGULAR, packed: Packed | None = None) -> Prepared:
+    def prepare_copy(self, copy: Copy) -> Prepared:
+        return self.prepare(copy.deposit, Mode.COPY, copy.packed, copy)
+
+    def prepare(
+        self,
+        deposit: Deposit,
+        mode: Mode = Mode.REGULAR,
+        packed: Packed | None = None,
+        copy: Copy | None = None,
+    ) -> Prepared:
         """Decide and compress; nothing is written yet. Costs no disk access for most captures. With `packed` the
         deposit has no body: that was checked as it passed by, and passes by again when it is written."""
         # Read before anything else is looked at. If something goes from now on, the number has changed by the time of
@@ -98,12 +116,14 @@ class Intake:
             )
         # A capture that is stored again must not refer to itself.
         found = self._find_original(deposit, body_bytes, mode, generation) if known is None else None
-        deposit = self._archive.sign(deposit)
+        if copy is None:
+            deposit = self._archive.sign(deposit)
         record_id = deposit.record_id
+        members = None if copy is None or found is not None else copy.members
         item = NewCapture(
             id=id_,
             kind=RowKind.BODY if found is None else RowKind.REVISIT,
-            members=compress_to_disk(deposit, found, record_id, packed, self._archive.spool),
+            members=members or compress_to_disk(deposit, found, record_id, packed, self._archive.spool),
             url="" if found is not None and found.url == capture.url else capture.url,
             arrival=decode_entry(known).arrival
             if known is not None

@@ -31,6 +31,9 @@ _SAMPLES_MIN = 100  # fewer, and the dictionary costs more than it saves
 ZSTD_LEVEL = 3  # above 6 costs 4 to 40 times the time for 1 to 6 percent
 GZIP_WBITS = 31
 _SMALL_BYTES = 1_024
+_PLAIN_GZIP = GZIP_MAGIC + b"\0"
+_PACKED_SHARE, _PACKED_BYTES = 64, 64
+"""A member has so much more than what it holds, at most; not packed at all, it has 23 bytes and 5 for 64 kB."""
 GzipError = cast("type[Exception]", igzip_lib.IsalError)  # its stub calls the class an instance
 _READ_BYTES = 64 * 1024
 _PASSED_BYTES = 256 * 1024
@@ -174,6 +177,33 @@ def decode_member(
     if data.startswith(ZSTD_MAGIC):
         return _decode_zstd(data, bytes_max, dictionary)
     raise MalformedRecordError("neither a gzip member nor a zstd frame")
+
+
+def plain_members(data: bytes, bytes_max: int, count_max: int) -> list[tuple[bytes, bytes]] | None:
+    """Each gzip member and what it holds, where they are as this archive writes them: no name, comment or extra field
+    at which nobody would look, and packed. None otherwise, and where they hold more than `bytes_max`.
+
+    By zlib, as by other tools: ISA-L's also reads some streams that zlib does not."""
+    found: list[tuple[bytes, bytes]] = []
+    left = bytes_max
+    while data:
+        if not data.startswith(_PLAIN_GZIP) or len(found) >= count_max:
+            return None
+        inflate = zlib.decompressobj(GZIP_WBITS)
+        try:
+            content = inflate.decompress(data, left + 1)
+        except zlib.error:
+            return None
+        left -= len(content)
+        if not inflate.eof or left < 0:
+            return None
+        rest = inflate.unused_data
+        member = data[: len(data) - len(rest)]
+        if len(member) > len(content) + len(content) // _PACKED_SHARE + _PACKED_BYTES:
+            return None
+        found.append((member, content))
+        data = rest
+    return found or None
 
 
 def check_members(data: bytes, dictionary: Dictionary | None = None) -> None:

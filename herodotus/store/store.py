@@ -8,6 +8,7 @@ share one flush.
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import filterfalse, islice
 from threading import Event
 from typing import TypeVar
@@ -17,6 +18,7 @@ import anyio
 from herodotus.core.bundles import Visit
 from herodotus.core.captures import CaptureId, Deposit, Mode
 from herodotus.core.errors import ArchiveError, UpkeepStoppedError
+from herodotus.core.index_rows import bucket_of
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import TIME_MAX_S
 from herodotus.store.committer import (
@@ -28,9 +30,9 @@ from herodotus.store.committer import (
 )
 from herodotus.store.deletion import count_outdated, delete, expunge, outdated
 from herodotus.store.engine import Archive
-from herodotus.store.intake import Intake, Prepared, StoreOutcome
+from herodotus.store.intake import Copy, Intake, Prepared, StoreOutcome
 from herodotus.store.large_parcels import Packed
-from herodotus.store.log import Item, NewTombstones, NewVisits
+from herodotus.store.log import Item, NewCapture, NewTombstones, NewVisits
 from herodotus.store.losses import settle
 from herodotus.store.reader import HISTORY_MAX, ShownReader, Version
 from herodotus.store.recovery import open_archive, rebuild
@@ -47,6 +49,7 @@ INLINE_BYTES_MAX = 64 * 1024
 IN_FLIGHT_MAX = 1_024
 STREAM_PAGE = 64
 URLS_SHOWN = 3
+NEW = (StoreOutcome.NEW, StoreOutcome.REVISIT)
 
 T = TypeVar("T")
 Acknowledge = Callable[[CaptureId], Awaitable[None]]
@@ -98,6 +101,29 @@ class Page:
     skipped: int
 
 
+class _Told:
+    """What becomes of a list of captures: told in several threads, of each once."""
+
+    def __init__(
+        self, found: dict[int, Stored | ArchiveError], left: set[int], on_all: Callable[[], None]
+    ) -> None:
+        self._found, self._left, self._on_all = found, left, on_all
+
+    def take(self, number: int, one: Stored | ArchiveError | None) -> None:
+        """None: not yet, it is to be prepared again."""
+        if one is not None:
+            self._found[number] = one
+        self._left.discard(number)
+        if not self._left:  # two threads may find this; all is noted before
+            self._on_all()
+
+    def committed(self, number: int, prepared: Prepared, error: ArchiveError | None) -> None:
+        if isinstance(error, PreparedInVainError):
+            self.take(number, None)
+        else:
+            self.take(number, error or Stored(id=prepared.id, outcome=prepared.outcome))
+
+
 class DiskStore:
     """The archive of a peer. Made by `open_store`, which also closes it."""
 
@@ -140,6 +166,50 @@ class DiskStore:
         if prepared.item is not None:
             await self.acknowledge(prepared.id)
         return Stored(id=prepared.id, outcome=prepared.outcome)
+
+    async def store_all(self, copies: Sequence[Copy]) -> list[Stored | ArchiveError]:
+        """Captures of other holders in one go: for each what `store` gives or raises."""
+        found: dict[int, Stored | ArchiveError] = {}
+        async with self._in_flight:
+            while left := [number for number in range(len(copies)) if number not in found]:
+                done = anyio.Event()
+                told = _Told(found, set(left), partial(self._bell.ring, done.set))
+                await self._in_thread(partial(self._store_list, copies, left, told))
+                await done.wait()
+        if self.acknowledge is not at_once:
+            for one in found.values():
+                if isinstance(one, Stored) and one.outcome in NEW:
+                    await self.acknowledge(one.id)
+        return [found[number] for number in range(len(copies))]
+
+    def _store_list(self, copies: Sequence[Copy], left: Sequence[int], told: "_Told") -> None:
+        """What rests on another of the list is left for the next round: that one can only be referred to when it is in
+        the queue of the disk."""
+        prepared: list[tuple[int, Prepared, NewCapture]] = []
+        names = set[object]()
+        for number in left:
+            try:
+                one = self.intake.prepare_copy(copies[number])
+            except ArchiveError as error:
+                told.take(number, error)
+                continue
+            its_names = {one.id, (bucket_of(one.id.key), one.id.digest) if one.original else one.id}
+            if one.item is None:
+                told.take(number, Stored(id=one.id, outcome=one.outcome))
+            elif names & its_names:
+                told.take(number, None)
+            else:
+                names |= its_names
+                prepared.append((number, one, one.item))
+        some = [
+            (item, partial(told.committed, number, one), one.generation) for number, one, item in prepared
+        ]
+        answers = self._committer.submit_all(some) if some else []
+        for (number, one, _), is_taken in zip(prepared, answers, strict=True):
+            if is_taken is True:
+                self.intake.promise(one)
+            else:
+                told.take(number, None if is_taken is False else is_taken)
 
     async def _prepare(self, deposit: Deposit, mode: Mode, packed: Packed | None) -> Prepared:
         if len(deposit.capture.body) <= INLINE_BYTES_MAX and mode is not Mode.COMPARE:

@@ -12,10 +12,11 @@ from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import TOMBSTONE, capture_key, decode_entry
 from herodotus.core.reconciliation import member_of
 from herodotus.core.signatures import prove, signed
-from herodotus.store import MEMBER_BYTES_MAX, Held, Holdings, Parcel, StoreOutcome
+from herodotus.store import Checked, Held, Holdings, Parcel, StoreOutcome
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.store import DiskStore
 from tests.contract.opened_stores import KINDS, opened_store
+from tests.herodotus.store.copying import take, unpack
 from tests.herodotus.store.making import NOW_S, page
 from tests.herodotus.store.memory_store import MemoryStore
 
@@ -151,10 +152,10 @@ async def test_a_parcel_is_taken_in_elsewhere_as_the_same_capture(opened: Opened
     parcel = await holdings.parcel(key_of(deposit.id), unsigned)
     assert parcel is not None
     assert [one.data for one in await sent_of(holdings, member(deposit))] == [parcel.data]
-    arrived = await there.unpack(parcel.data, MEMBER_BYTES_MAX)
+    arrived = await unpack(there, parcel.data)
     assert (arrived.id, arrived.capture.body) == (deposit.id, b"body")
-    assert (await there.take(arrived)).outcome is StoreOutcome.NEW
-    assert (await there.take(arrived)).outcome is StoreOutcome.KNOWN
+    assert (await take(there, arrived)).outcome is StoreOutcome.NEW
+    assert (await take(there, arrived)).outcome is StoreOutcome.KNOWN
     assert await there.digests(*ALL) == await holdings.digests(*ALL)
     assert await there.proofs([member(deposit)], b"n" * 16) == await holdings.proofs(
         [member(deposit)], b"n" * 16
@@ -168,13 +169,15 @@ async def test_what_is_no_parcel_or_too_large_is_refused(opened: Opened) -> None
     await store.store(deposit)
     parcel = await holdings.parcel(key_of(deposit.id), unsigned)
     assert parcel is not None
-    for data, bytes_max in (
-        (b"x", MEMBER_BYTES_MAX),
-        (parcel.data, 1_000),
-        (parcel.data[:-9], MEMBER_BYTES_MAX),
-    ):
+    for data in (b"x", parcel.data[:-9]):
         with pytest.raises(MalformedRecordError):
-            await holdings.unpack(data, bytes_max)
+            await unpack(holdings, data)
+    sent = parcel.data[:]
+    assert await holdings.check_all([sent], 1_000) == []
+    assert [type(one) for one in await holdings.check_all([b"x", sent, sent], 15_000)] == [
+        MalformedRecordError,
+        Checked,
+    ]
 
 
 async def test_a_content_for_which_another_peer_vouches_makes_a_day_disputed(opened: Opened) -> None:
@@ -183,7 +186,7 @@ async def test_a_content_for_which_another_peer_vouches_makes_a_day_disputed(ope
         signed(key_number(key), page(URL, NOW_S + at, body))
         for key, at, body in ((1, 0, b"a"), (1, 1, b"b"), (2, 2, b"c"))
     )
-    taken = [await holdings.take(one) for one in (mine, own_again, theirs, theirs)]
+    taken = [await take(holdings, one) for one in (mine, own_again, theirs, theirs)]
     assert [one.is_disputed for one in taken] == [False, False, True, False]
 
 
@@ -207,7 +210,7 @@ async def test_the_guard_decides_whether_something_is_dropped_and_may_change_its
     assert await holdings.drop(*ALL, keys, lambda: True) == 1
     assert (holdings.stamp, holdings.counted) != before
     assert await holdings.held([key_of(deposit.id)]) == [Held.LACKING]
-    assert (await holdings.take(deposit)).outcome is StoreOutcome.NEW
+    assert (await take(holdings, deposit)).outcome is StoreOutcome.NEW
 
 
 async def test_what_was_deleted_is_said_to_be_and_does_not_come_back(opened: Opened) -> None:
@@ -219,7 +222,7 @@ async def test_what_was_deleted_is_said_to_be_and_does_not_come_back(opened: Ope
     assert await holdings.buried(member(deposit)) == [key_of(deposit.id)]
     assert await holdings.lacking([member(deposit)]) == []
     assert await holdings.members([ALL]) == [member(deposit)[:-1] + TOMBSTONE]
-    assert (await holdings.take(deposit)).outcome is StoreOutcome.DELETED
+    assert (await take(holdings, deposit)).outcome is StoreOutcome.DELETED
 
 
 async def test_a_proof_needs_the_body_and_the_nonce(opened: Opened) -> None:
@@ -247,7 +250,7 @@ async def test_what_comes_in_is_signed_and_told_of(opened: Opened) -> None:
     await store.store(deposit)
     assert told == waited == [deposit.id]
     [parcel] = await sent_of(holdings, member(deposit))
-    arrived = await holdings.unpack(parcel.data, MEMBER_BYTES_MAX)
+    arrived = await unpack(holdings, parcel.data)
     assert signed(key_number(2), arrived) is arrived  # somebody vouches for it already
 
 

@@ -2,7 +2,7 @@
 
 import random
 import tracemalloc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,10 +20,11 @@ from herodotus.copies.shared_state import Parts, Room, View
 from herodotus.copies.wire import BROKEN, KNOWN, NOT_MINE, STORED, UNSIGNED
 from herodotus.core.captures import Deposit
 from herodotus.core.copies import PeerKey
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import capture_key
 from herodotus.core.reconciliation import member_of
 from herodotus.core.signatures import signed
-from herodotus.store import Packed
+from herodotus.store import Checked
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import compress_bundle
 from herodotus.store.members import decode_member, gzip_member, scan_members
@@ -54,28 +55,23 @@ async def test_few_kilobytes_that_unfold_to_megabytes_are_taken_in_one_at_a_time
         sign=lambda deposit: deposit,
         random=random.Random(1),
     )
-    held: set[bytes] = set()
     held_at_once: list[int] = []
     take_in = fetch_queue._take_in
 
     async def watched(
-        parts: Parts, deposit: Deposit, sender: PeerKey, packed: Packed | None = None
-    ) -> tuple[int, bytes]:
-        held.add(deposit.key)
-        held_at_once.append(len(held))
-        await anyio.lowlevel.checkpoint()
-        result = await take_in(parts, deposit, sender, packed)
-        held.discard(deposit.key)
-        return result
+        parts: Parts, arrived: Sequence[Checked | MalformedRecordError], sender: PeerKey
+    ) -> list[tuple[int, bytes]]:
+        held_at_once.append(len(arrived))
+        return await take_in(parts, arrived, sender)
 
     monkeypatch.setattr(fetch_queue, "_take_in", watched)
     large = [parcel(number, LIGHT_BYTES_MAX) for number in range(4)]
     small = [parcel(number, 100) for number in range(10, 14)]
     assert [outcome for outcome, _ in await receive_all(parts, large, SENDER)] == [STORED] * 4
-    assert max(held_at_once) == 1
+    assert held_at_once == [0, 0, 1] * 4, "each is tried as a small one, and once more with more room"
     held_at_once.clear()
     assert [outcome for outcome, _ in await receive_all(parts, small, SENDER)] == [STORED] * 4
-    assert max(held_at_once) == 4
+    assert held_at_once == [4]
     assert await receive_all(parts, [b"x"], SENDER) == [(BROKEN, b"")]
     assert parts.counts.refused == 1
 
@@ -248,16 +244,22 @@ async def test_parcels_that_unfold_are_booked_for_their_sender(monkeypatch: pyte
     booked = list[int]()
     take_in = fetch_queue._take_in
 
-    async def watched(*given: Any) -> tuple[int, bytes]:
+    async def watched(*given: Any) -> list[tuple[int, bytes]]:
         booked.append(parts.unpacked.held_bytes)
         await anyio.lowlevel.checkpoint()
         return await take_in(*given)
 
+    async def receive(first: int) -> None:
+        sent = [parcel(number, LIGHT_BYTES_MAX - 5_000) for number in range(first, first + 3)]
+        assert [outcome for outcome, _ in await receive_all(parts, sent, SENDER)] == [STORED] * 3
+
     monkeypatch.setattr(fetch_queue, "_take_in", watched)
-    sent = [parcel(number, LIGHT_BYTES_MAX - 5_000) for number in range(8)]
     with anyio.fail_after(20):
-        assert [outcome for outcome, _ in await receive_all(parts, sent, SENDER)] == [STORED] * 8
+        async with anyio.create_task_group() as tasks:
+            for first in range(0, 9, 3):
+                tasks.start_soon(receive, first)
     assert max(booked) == 8 << 20
+    assert parts.unpacked.held_bytes == 0
     assert parts.unpacked.held_bytes == 0
 
 

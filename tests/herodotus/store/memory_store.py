@@ -17,8 +17,9 @@ import anyio.lowlevel
 
 from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit, Mode
+from herodotus.core.errors import ArchiveError
 from herodotus.core.ports import Lane
-from herodotus.store.committer import Done
+from herodotus.store.committer import Done, Submitted
 from herodotus.store.disk import Disk, FileStatus
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
@@ -206,6 +207,15 @@ class CommitAtOnce:
         self._archive.commit([item])
         done(None)
         return True
+
+    def submit_all(self, some: Sequence[Submitted]) -> list[bool | ArchiveError]:
+        try:
+            self._archive.commit([item for item, _, _ in some])
+        except ArchiveError as error:
+            return [error] * len(some)
+        for _, done, _ in some:
+            done(None)
+        return [True] * len(some)
 
     def stop(self) -> None:
         """Nothing waits."""

@@ -25,6 +25,7 @@ from herodotus.store.recovery import rebuild
 from herodotus.store.removal import RemovalReport, erase_rules
 from herodotus.store.sealing import seal
 from herodotus.store.streams import Query, Stream
+from tests.herodotus.store.copying import take
 from tests.herodotus.store.making import NOW_S, page
 from tests.herodotus.store.memory_store import MemoryStore
 
@@ -136,7 +137,7 @@ async def test_what_comes_in_later_is_hidden_too_and_brought_in_by_nobody_here(t
     late = page("http://www.example.org/late", NOW_S, b"late")
     assert (await store.store(late)).outcome is StoreOutcome.DELETED
     assert store.is_removed("http://www.example.org/late")
-    assert (await ArchiveHoldings(store).take(late)).outcome is StoreOutcome.NEW
+    assert (await take(ArchiveHoldings(store), late)).outcome is StoreOutcome.NEW
     assert await store.history(late.capture.url) == []
     assert await ArchiveHoldings(store).held([key_of(late)]) == [Held.HERE]
 
@@ -151,7 +152,7 @@ async def test_what_was_erased_is_declined_and_said_to_be_unwanted(tmp_path: Pat
     holdings = ArchiveHoldings(store)
     assert await holdings.held([key_of(PAGES[0]), key_of(late)]) == [Held.DELETED, Held.LACKING]
     for _ in range(2):
-        assert (await holdings.take(late)).outcome is StoreOutcome.DELETED
+        assert (await take(holdings, late)).outcome is StoreOutcome.DELETED
     assert await holdings.held([key_of(late)]) == [Held.DELETED], "so it is not sent again"
     rebuild(store.archive)
     assert await holdings.held([key_of(late)]) == [Held.DELETED]
@@ -239,7 +240,7 @@ async def test_erasing_that_was_killed_goes_on_at_the_next_start_and_nothing_com
     assert store.archive.captures == 4
     assert [rule.state for rule in read_removed(tmp_path).rules] == ["erasing"]
     store.archive.removed = removals_of(tmp_path)  # as after a start
-    assert (await ArchiveHoldings(store).take(PAGES[0])).outcome is StoreOutcome.DELETED
+    assert (await take(ArchiveHoldings(store), PAGES[0])).outcome is StoreOutcome.DELETED
     assert await seen(store) == {OTHER.capture.url}
     await looked(store, tmp_path, clock)
     assert store.archive.captures == 1
@@ -266,7 +267,7 @@ async def test_what_the_disk_could_not_read_is_erased_too_and_nothing_of_others(
     report = RemovalReport()
     await erase_rules(store, tmp_path, [HOST], report, print)
     holdings = ArchiveHoldings(store)
-    assert (await holdings.take(PAGES[1])).outcome is StoreOutcome.DELETED
+    assert (await take(holdings, PAGES[1])).outcome is StoreOutcome.DELETED
     assert set(await holdings.held([key_of(one) for one in PAGES])) == {Held.DELETED}
     assert store.archive.captures == 1
     assert await seen(store) == {OTHER.capture.url}
