@@ -636,7 +636,7 @@ class _Collector:
 def _made(items: Iterable[tuple[str, LinkKind]]) -> Iterator[Link]:
     """Links of pairs, by the tuple's own constructor: a page makes dozens."""
     new = tuple.__new__
-    return (new(Link, (url, kind, 0, False, False, "", 0, 0)) for url, kind in items)
+    return (new(Link, (url, kind, 0, False, False, "", 0, 0, None)) for url, kind in items)
 
 
 def _legacy_codec(encoding: str | None) -> str | None:
