@@ -428,7 +428,11 @@ class Crawler:
             etag=known.etag if is_conditional else "",
             last_modified=known.last_modified if is_conditional else "",
             digest=PayloadDigest(known.digest) if known.digest else None,
-            accepts=wanted_types(known.url, narrower(self._scope.content, self._scope.bounds_of(known))),
+            accepts=wanted_types(
+                known.url,
+                narrower(self._scope.content, self._scope.bounds_of(known)),
+                is_embedded=known.is_embedded,
+            ),
             again=partial(self._once_more, known, permits),
         )
 
@@ -443,8 +447,8 @@ class _Permits:
     """When the origin may be asked again."""
 
 
-def wanted_types(url: str, content: ContentChoice) -> Callable[[str], bool]:
+def wanted_types(url: str, content: ContentChoice, *, is_embedded: bool = False) -> Callable[[str], bool]:
     """Whether a body of a media type is wanted at this URL."""
     if is_packed_xml(url):
         return lambda mime: mime in PACKED_TYPES or content.accepts(mime)
-    return partial(content.accepts_at, url)
+    return partial(content.accepts_at, url, is_embedded=is_embedded)

@@ -75,8 +75,12 @@ class ContentChoice(Enum):
             return mime.startswith(_PARTS_BEGIN) or mime.endswith(_PARTS_END) or mime in _PART_TYPES
         return self is ContentChoice.HTML_AND_IMAGES and mime.startswith("image/")
 
-    def accepts_at(self, url: str, mime: str) -> bool:
-        """Many servers know no type of fonts, models and modules: there the name tells."""
+    def accepts_at(self, url: str, mime: str, *, is_embedded: bool = False) -> bool:
+        """Many servers know no type of fonts, models and modules: there the name tells. What a page embeds it needs,
+        whatever it is: an index for its search (.zip), a document that it shows.
+        """
+        if self is ContentChoice.PAGES and is_embedded:
+            return True
         if self is ContentChoice.PAGES and mime in _TYPES_OF_ANYTHING:
             return url.partition("?")[0].lower().endswith(_NAMES_OF_PARTS)
         return self.accepts(mime)

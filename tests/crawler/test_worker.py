@@ -12,7 +12,7 @@ from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.link import Link
 from crawler.core.politeness import HostSteward, Lease, OptOutList, PolitenessPolicy, Wait
 from crawler.core.recrawl import Result
-from crawler.core.scope import CrawlScope, ScopeKind
+from crawler.core.scope import ContentChoice, CrawlScope, ScopeKind
 from crawler.core.urls import Origin, host_of
 from crawler.frontier import DueEntry, Frontier
 from crawler.frontier_rows import frontier_rows
@@ -385,6 +385,26 @@ async def test_what_is_of_no_wanted_type_is_asked_for_ever_more_rarely(tmp_path:
             asked += [day] * crawler.counts.skipped
         assert asked == [0, 1, 3, 7, 15]
         assert len([one for one in served.requests if one.startswith(b"GET /once")]) == 5
+
+
+async def test_what_a_page_embeds_is_taken_whatever_its_type_and_what_it_links_to_by_type(
+    tmp_path: Path,
+) -> None:
+    answers = {"/robots.txt": says(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")}
+    markup = b"<a href=/linked.zip>z</a><script src=/view.jsx></script><embed src=/shown.zip>"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n"
+    answers["/once"] = says(head % (b"text/html", len(markup)) + markup)
+    for name, kind in (
+        ("linked.zip", b"application/zip"),
+        ("shown.zip", b"application/zip"),
+        ("view.jsx", b"x/y"),
+    ):
+        answers[f"/{name}"] = says(head % (kind, 1) + b"1")
+    sink = MemorySink()
+    async with origin(answers) as served:
+        await crawl_page(tmp_path, served, sink, 0, scope=CrawlScope(content=ContentChoice.PAGES))
+    kept = {one.url.rpartition("/")[2] for one in sink.captures if one.status == 200}
+    assert kept == {"once", "shown.zip", "view.jsx"}
 
 
 PATIENT = replace(QUICK, retry_after_max_s=86_400.0)
