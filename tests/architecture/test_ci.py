@@ -17,6 +17,7 @@ def landed(root: Path, **codes: int) -> int:
         "test": "scripts/test",
         "mutants": "scripts/mutants",
         "bench": "scripts/bench",
+        "realweb": "scripts/realweb",
         "audit": "scripts/audit",
         "sbom": ".venv/bin/python",
     }
@@ -37,14 +38,16 @@ def test_a_landing_tests_plants_bugs_lists_what_it_is_made_of_measures_and_audit
         "mutants --share 1/10 --no-baseline",
         "sbom scripts/sbom.py .venv/sbom.json",
         "bench all --short --only rewriting",
+        "realweb --short",
         "audit",
     ]
 
 
-@pytest.mark.parametrize("part", ["test", "mutants", "sbom", "bench", "audit"])
+@pytest.mark.parametrize("part", ["test", "mutants", "sbom", "bench", "realweb", "audit"])
 def test_each_part_can_end_it(tmp_path: Path, part: str) -> None:
     assert landed(tmp_path, **{part: 1}) == 1
 
 
-def test_a_database_that_does_not_answer_ends_no_landing(tmp_path: Path) -> None:
-    assert landed(tmp_path, audit=2) == 0
+@pytest.mark.parametrize("part", ["audit", "realweb"])
+def test_a_database_or_registry_that_does_not_answer_ends_no_landing(tmp_path: Path, part: str) -> None:
+    assert landed(tmp_path, **{part: 2}) == 0

@@ -75,7 +75,7 @@ def test_sums_count_documents_and_applications_apart_and_leave_out_what_is_not_s
     sums = summed(results)
     assert sums["documents"] == {
         "captured": "27 of 30 (90.0%)", "wget": "15 of 30 (50.0%)", "names": "1 of 2 (50.0%)", "box": "0 of 2 (0.0%)",
-        "unsteady": "1", "leaks": "0",
+        "names, of pages wholly captured": "none", "unsteady": "1", "leaks": "0",
     }  # fmt: skip
     assert sums["applications"]["captured"] == "10 of 10 (100.0%)"
     assert "npm is not installed" in table(results[3])
