@@ -398,6 +398,18 @@ def test_a_window_of_another_host_peer_or_time_permits_nothing(changed: dict[str
     play_with(play)
 
 
+def test_a_window_that_was_right_for_its_peer_is_right_for_no_other() -> None:
+    async def play(net: Net) -> None:
+        owner, second, third, *_ = by_rank(net)
+        permitted = made(owner, URL, now_s(net))
+        again = signed(owner.key, replace(page(URL, now_s(net) + 1, b"again"), extra=permitted.extra[:1]))
+        assert await put(second, owner.me, permitted, again) == [wire.STORED] * 2
+        lent = signed(third.key, replace(page(URL, now_s(net), b"lent"), extra=permitted.extra[:1]))
+        assert await put(second, third.me, lent) == [wire.DECLINED]
+
+    play_with(play)
+
+
 def by_steward_rank(net: Net, host: str = "example.org") -> list[Peer]:
     """All peers, the host's steward first."""
     order = net.table().of(steward_key(host), slack=len(net.peers))
