@@ -15,7 +15,7 @@ import logging
 import os
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -170,6 +170,8 @@ PUT_DEADLINE_S = 120.0
 COMING_S = 20.0
 """Until a peer is asked again whether it got what another was sending it."""
 COMING_TRIES = 30
+TOLD_EVERY_S = 5.0
+"""A holder hears which others acknowledged what it has."""
 HAND_ON_TRIES = 2
 """The first time the other holders may not have it yet."""
 PUT_BYTES = 1 << 20
@@ -188,6 +190,10 @@ class Pusher:
         self._queues: dict[PeerKey, deque[bytes]] = {}
         self._waiting: dict[bytes, set[PeerKey]] = {}
         """For captures of the backlog, the peers that have not answered yet."""
+        self._held_by: dict[bytes, list[PeerKey]] = {}
+        """Of those, the peers that have it."""
+        self._news: dict[PeerKey, dict[PeerKey, list[bytes]]] = {}
+        """For each peer, what it has and others acknowledged, by these."""
         self._settled: dict[bytes, anyio.Event] = {}
         self._coming: dict[PeerKey, dict[bytes, None]] = {}
         """What the peer gets from another; it is asked again whether it came."""
@@ -282,6 +288,7 @@ class Pusher:
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tell_now_and_then)
             while True:
                 self._changed = anyio.Event()
                 for peer in sorted(self._queues):
@@ -472,6 +479,7 @@ class Pusher:
     def _settle(self, peer: PeerKey, keys: Sequence[bytes], outcome: int) -> None:
         if outcome in wire.HELD:
             self._parts.ledger.held(peer, keys)
+            self._note_news(peer, keys)
             self._parts.counts.pushed += len(keys) if outcome == wire.STORED else 0
         elif outcome in wire.UNWANTED:
             for key in keys:
@@ -483,6 +491,41 @@ class Pusher:
         for key in keys:
             self._answered(peer, key)
 
+    def _note_news(self, peer: PeerKey, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            if peer not in self._waiting.get(key, ()):
+                continue  # nobody waits for it, or not for this peer
+            others = self._held_by.setdefault(key, [])
+            for other in others:
+                self._add_news(other, peer, key)
+                self._add_news(peer, other, key)
+            others.append(peer)
+
+    def _add_news(self, told: PeerKey, holder: PeerKey, key: bytes) -> None:
+        known = self._news.setdefault(told, {}).setdefault(holder, [])
+        if len(known) < wire.ASKED_MAX:
+            known.append(key)
+
+    async def _tell_now_and_then(self) -> None:
+        """Only the sender hears all acknowledgements. Without its word the others know of two copies
+        until they compare, once a day."""
+        while True:
+            await anyio.sleep(TOLD_EVERY_S)
+            news, self._news = self._news, {}
+            async with anyio.create_task_group() as tasks:
+                for peer, held in sorted(news.items()):
+                    tasks.start_soon(self._tell, peer, held)
+
+    async def _tell(self, peer: PeerKey, held: Mapping[PeerKey, Sequence[bytes]]) -> None:
+        """Once: if it does not hear of it, it finds out by comparing."""
+        contact = self._parts.contact(peer)
+        if contact is None or self._parts.is_relayed(peer):
+            return
+        some = {other: held[other] for other in sorted(held)[: wire.HOLDERS_TOLD_MAX]}
+        with suppress(CallError):
+            async with self._lines:
+                await self._parts.calls().call(contact, wire.COPIED, wire.encode_copied(some))
+
     def _answered(self, peer: PeerKey, key: bytes) -> None:
         waiting = self._waiting.get(key)
         if waiting is None:
@@ -490,6 +533,7 @@ class Pusher:
         waiting.discard(peer)
         if not waiting:
             del self._waiting[key]
+            self._held_by.pop(key, None)
             self._backlog.settle(key)
             event = self._settled.pop(key, None)
             if event is not None:

@@ -61,6 +61,7 @@ class CopyServices:
                 wire.PUT: _guarded(self._put),
                 wire.COME: _guarded(self._come),
                 wire.HAND_ON: _guarded(self._hand_on),
+                wire.COPIED: _guarded(self._copied),
                 wire.POLL: _guarded(self._poll),
                 wire.HAS: _guarded(self._has),
                 wire.PROVE: _guarded(self._full_proofs.prove),
@@ -215,6 +216,14 @@ class CopyServices:
         }
         self._push(to, sorted(taken))
         return bytes(wire.COMING if key in taken else wire.NOT_MINE for key in keys)
+
+    async def _copied(self, sender: PeerKey, body: bytes) -> bytes:
+        """Who else acknowledged what the sender sent us: for the figures of `status`."""
+        self._check_member(sender)
+        for peer, keys in wire.decode_copied(body).items():
+            if peer not in (sender, self._parts.view.me):
+                self._parts.ledger.said_to_hold(peer, keys)
+        return b""
 
     async def _take(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
         """Each member's parcels, or word that there are none."""

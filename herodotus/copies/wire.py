@@ -5,7 +5,7 @@ size, one after the other. All that a stranger sent is checked here for type, le
 MalformedError.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from enum import Enum
 from itertools import pairwise
@@ -43,7 +43,7 @@ LACKS, PUT, COME, TAKE, POLL = (
     "copies/2/poll",
 )
 HAS = "copies/1/has"
-HAND_ON = "copies/1/hand-on"
+HAND_ON, COPIED = "copies/1/hand-on", "copies/1/copied"
 PROVE, SAMPLE, REVEAL = "copies/1/prove", "copies/1/sample", "copies/1/reveal"
 NONCE_BYTES = 16
 PEER_BYTES = 32
@@ -53,6 +53,8 @@ PROMISE_S_MAX = 86_400
 ASKED_MAX = 4_096
 """Members in one question."""
 POLLED_MAX = 64
+HOLDERS_TOLD_MAX = 64
+"""Peers of which one message says what they acknowledged; a peer of a large ring has some 45 co-holders."""
 PUT_BYTES_MAX = 6 << 20
 """Below what one call carries; a parcel that is larger is fetched by the one that lacks it."""
 PIECE_BYTES = 1 << 20
@@ -140,6 +142,16 @@ class _Reveal(msgspec.Struct, kw_only=True):
 
 _Proofs = Annotated[list[Annotated[list[Proof], Meta(max_length=VERSIONS_MAX)]], Meta(max_length=POLLED_MAX)]
 
+_Copied = Annotated[
+    list[
+        tuple[
+            Annotated[bytes, Meta(min_length=PEER_BYTES, max_length=PEER_BYTES)],
+            Annotated[bytes, Meta(max_length=ASKED_MAX * CAPTURE_KEY_BYTES)],
+        ]
+    ],
+    Meta(max_length=HOLDERS_TOLD_MAX),
+]
+_decode_copied = reader(_Copied)
 _decode_ranges, _decode_poll, _decode_proofs = reader(_Ranges), reader(_Poll), reader(_Proofs)
 _decode_prove, _decode_sample, _decode_reveal = reader(_Prove), reader(_Sample), reader(_Reveal)
 encode_full_answer, decode_full_answer = encode, reader(FullAnswer)
@@ -227,6 +239,15 @@ def decode_outcomes(data: bytes, count: int) -> bytes:
     if len(data) != count or max(data, default=0) > FULL:
         raise MalformedError("not an outcome to each capture")
     return data
+
+
+def encode_copied(held: Mapping[bytes, Sequence[bytes]]) -> bytes:
+    return encode([(peer, encode_list(keys)) for peer, keys in held.items()])
+
+
+def decode_copied(data: bytes) -> dict[bytes, list[bytes]]:
+    """By peer, what it acknowledged."""
+    return {peer: _pieces(keys, CAPTURE_KEY_BYTES, ASKED_MAX) for peer, keys in _decode_copied(data)}
 
 
 CONTENT_BYTES = CAPTURE_KEY_BYTES + 32

@@ -59,6 +59,8 @@ class Confirmation:
     lacking: set[bytes]
     declined: set[bytes] = field(default_factory=set)
     """Of those that it lacks: removed there for good, so not wanted."""
+    said: set[bytes] = field(default_factory=set)
+    """Of those that it lacks: another peer got its acknowledgement. Good enough to be counted, and for nothing else."""
     is_outdated: bool = False
     """Something was stored here since."""
 
@@ -106,6 +108,7 @@ class HoldingLedger:
             if is_exact or not one.is_promise:
                 one.lacking = {key for key in one.lacking if key not in comparison.arcs}
                 one.declined &= one.lacking
+                one.said &= one.lacking
             one.lacking |= {key for key in missing if key in one.arcs}
         known[:] = [one for one in known if len(one.lacking) <= LACKING_MAX]
         if len(missing) <= LACKING_MAX:
@@ -133,6 +136,13 @@ class HoldingLedger:
         for one in self._confirmed.get(peer, ()):
             one.lacking -= gone
             one.declined -= gone
+            one.said -= gone
+
+    def said_to_hold(self, peer: PeerKey, keys: Iterable[bytes]) -> None:
+        """By the peer that sent these to both of us. The next comparison replaces its word."""
+        told = set(keys)
+        for one in self._confirmed.get(peer, ()):
+            one.said |= told & one.lacking
 
     def declined(self, peer: PeerKey, key: bytes) -> None:
         """The peer removed this one and takes it no more."""
@@ -201,7 +211,7 @@ class HoldingLedger:
         *,
         counts_declined: bool = False,
     ) -> dict[int, int]:
-        """Captures of ours by how many hosts are known to have them. `counts` are those of each range. With
+        """Captures of ours by how many hosts are known or said to have them. `counts` are those of each range. With
         `counts_declined`, a peer that removed one counts as if it had it: nothing was lost there."""
         total: Counter[int] = Counter()
         for holders, arcs in groups:
@@ -212,7 +222,7 @@ class HoldingLedger:
                 lacking = Counter(
                     key
                     for one in known
-                    for key in one.lacking
+                    for key in one.lacking - one.said
                     if key in part and not (counts_declined and key in one.declined)
                 )
                 for missing in lacking.values():

@@ -293,3 +293,38 @@ def test_only_what_the_third_should_hold_and_we_have_is_handed_on() -> None:
                 await calls.call(contact, wire.HAND_ON, junk)
 
     in_world(play)
+
+
+def test_a_holder_hears_within_seconds_who_else_has_what_it_was_sent() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None, None, None)
+        sender, holder, *_ = net.peers
+        await anyio.sleep(60)
+        for number in range(5):
+            await deposit(sender, f"http://example.org/{number}")
+        await anyio.sleep(push_queue.TOLD_EVERY_S + 2)
+        for peer in net.peers:
+            await peer.copies.survey()
+            assert peer.copies.histogram == {4: 5}
+        ledger = holder.copies.parts.ledger
+        assert not any(ledger.is_held(net.peers[2].me, key) for key in holder.ids()), "it is hearsay"
+        assert not sender.copies._pusher._held_by
+        assert not sender.copies._pusher._news
+
+    in_world(play)
+
+
+def test_nobody_tells_of_its_own_copies_or_of_ours() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None, None)
+        liar, holder, other = net.peers
+        await anyio.sleep(60)
+        key = await known_of_old(holder, other, "http://example.org/")
+        told = {liar.me: [key], holder.me: [key]}
+        contact = liar.copies.parts.contact(holder.me)
+        assert contact is not None
+        await liar.copies.parts.calls().call(contact, wire.COPIED, wire.encode_copied(told))
+        known = holder.copies.parts.ledger._confirmed
+        assert not any(one.said for some in known.values() for one in some)
+
+    in_world(play)

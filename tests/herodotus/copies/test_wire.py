@@ -215,3 +215,18 @@ def test_a_parcel_that_is_given_away_in_parts_is_no_larger_than_another() -> Non
         assert len(frames.give()) == wire.FRAME_BYTES_MAX
     with pytest.raises(MalformedError, match="larger than any"):
         list(frames.feed(part))
+
+
+def test_who_acknowledged_what() -> None:
+    told = {b"p" * 32: [b"k" * 19, b"l" * 19]}
+    data = bytes.fromhex("9192c420" + "70" * 32 + "c426" + "6b" * 19 + "6c" * 19)
+    assert wire.encode_copied(told) == data
+    assert wire.decode_copied(data) == told
+    for malformed in (
+        {b"p" * 31: [b"k" * 19]},
+        {b"p" * 32: [b"k" * 18]},
+        {b"p" * 32: [b"k" * 19] * (wire.ASKED_MAX + 1)},
+        {bytes((number,)) * 32: [b"k" * 19] for number in range(wire.HOLDERS_TOLD_MAX + 1)},
+    ):
+        with pytest.raises(MalformedError):
+            wire.decode_copied(wire.encode_copied(malformed))

@@ -193,3 +193,23 @@ def test_what_changes_while_it_is_compared_is_compared_again() -> None:
     assert (schedule.next_deadline() or 1e9) <= 15
     schedule.set_tasks([], 20, changed=())
     assert schedule.take(1e9) is None
+
+
+def test_what_is_only_said_is_counted_and_serves_for_nothing_else() -> None:
+    ledger = HoldingLedger()
+    counts = {LOW[0]: 1}
+    confirmed(ledger, A)
+    confirmed(ledger, B)
+    ledger.stored(member(7))
+    ledger.said_to_hold(A, [member(7), member(8)])
+    assert ledger.histogram(ME, [GROUP], counts, 0.0) == {2: 1}
+    assert not ledger.is_held(A, member(7))
+    ledger.held(B, [member(7)])
+    assert ledger.histogram(ME, [GROUP], counts, 0.0) == {3: 1}
+    assert not ledger.may_go(GROUP, (), 0)
+    confirmed(ledger, A, member(7), now=1.0)  # the peer itself has the last word
+    assert ledger.histogram(ME, [GROUP], counts, 0.0) == {2: 1}
+    ledger.said_to_hold(A, [member(7)])
+    ledger.held(A, [member(7)])
+    ledger.stored(member(7))  # it was written again: nobody is known to have it
+    assert ledger.histogram(ME, [GROUP], counts, 0.0) == {1: 1}
