@@ -31,11 +31,13 @@ from crawler.core.link import (
     due_row,
     fingerprint,
     host_row_of,
+    key_of,
     number_in,
     origin_id_of,
     rests,
 )
 from crawler.core.recrawl import (
+    TRIES_PER_DAY,
     Bounds,
     Known,
     Recrawl,
@@ -74,6 +76,7 @@ LEFT = (1 << 32) - 1
 NEVER = LEFT - 1
 """The day on which a URL is due whose bounds ended: it is known, and nobody fetches it."""
 LIMITS_CACHED_MAX = 4_096
+SEEDS_LOOKED_FOR = 64
 DOUBTED_MAX = 200_000
 """Their keys are in memory: some 20 MB."""
 REREAD_BATCH = 1_000
@@ -293,6 +296,7 @@ class Frontier:
         result: Result,
         *,
         recrawl: Recrawl = Recrawl.DAILY,
+        tries_max: int = TRIES_PER_DAY,
         links: Sequence[Link] = (),
         fingerprints: bytes | None = None,
         etag: str = "",
@@ -304,7 +308,7 @@ class Frontier:
         """
         self._counts.forget_some()
         del self._turns.taken[entry.key]
-        known = after_visit(entry.known, result, self._day, recrawl)
+        known = after_visit(entry.known, result, self._day, recrawl, tries_max)
         if result in (Result.CHANGED, Result.UNCHANGED):
             # Half a validator is worthless: some servers would refuse the request.
             known.etag = etag if len(etag) <= ETAG_CHARACTERS_MAX else ""
@@ -335,6 +339,9 @@ class Frontier:
         if rule and is_first_visit(entry.known) and result in _TELLS_OF_RULES:
             before = counts.yields.get(rule, Yield())
             counts.yields = {**counts.yields, rule: before.after(is_hit=result in _HITS)}
+        counts.stored += result in _HITS and not entry.known.visits
+        was_failing = entry.known.last_result == Result.FAILED.value
+        counts.failing = max(0, counts.failing + (result is Result.FAILED) - was_failing)
         if entry.rests_until:
             counts.rests_until = entry.rests_until
             self._note_rest_of_host(batch, entry.origin, entry.rests_until)
@@ -378,6 +385,23 @@ class Frontier:
     def look_again(self) -> None:
         """What was passed over may be wanted by now."""
         self._turns.look_again()
+
+    def look_again_at(self, origin: Origin) -> None:
+        """What was passed over there may be wanted by now."""
+        self._turns.look_again_at(origin_id_of(origin))
+
+    def put_off(self, key: UrlKey) -> None:
+        """What is due today is due tomorrow."""
+        self._make_due([key], lambda known: max(known.due_day, self._day + 1))
+
+    def has_seed_due(self, origin: Origin) -> bool:
+        """Among what comes first there, which seeds do: a page at no click from one, or one that failed."""
+        prefix = DUE + origin_id_of(origin)
+        rows = islice(self._rows.keys(prefix, after(prefix)), SEEDS_LOOKED_FOR)
+        keys = [UrlKey(key_of(row)) for row in rows if day_of(row) <= self._day]
+        return any(
+            known is not None and not known.depth and not known.is_embedded for known in self.known_of(keys)
+        )
 
     def pass_over(self, entry: DueEntry) -> None:
         """Not for this crawl: it stays due, and is not handed out again before the next day or process."""
@@ -521,10 +545,11 @@ class Frontier:
         size = FINGERPRINT_BYTES
         return frozenset(row[at : at + size] for at in range(0, len(row), size))
 
-    def due_at(self, origin: Origin) -> int:
-        """URLs of this origin that are due today; counted one by one."""
+    def due_at(self, origin: Origin, most: int | None = None) -> int:
+        """URLs of this origin that are due today; counted one by one, up to the most that are wanted."""
         prefix = DUE + origin_id_of(origin)
-        return sum(day_of(row) <= self._day for row in self._rows.keys(prefix, after(prefix)))
+        rows = islice(self._rows.keys(prefix, after(prefix)), most)
+        return sum(day_of(row) <= self._day for row in rows)
 
     def origin_counts(self, origin: Origin) -> OriginCounts:
         return self._counts.origin(origin_id_of(origin))

@@ -169,6 +169,13 @@ class FrontierTurns:
             active.queue = []
             active.is_exhausted = False
 
+    def look_again_at(self, origin_id: bytes) -> None:
+        active = self._active.get(origin_id)
+        if active is None:
+            self._note_fresh(origin_id)
+        else:
+            active.cursor, active.queue, active.is_exhausted = b"", [], False
+
     # -- what is due
 
     def put_due(self, batch: Batch, origin_id: bytes, known: Known, key: bytes) -> None:

@@ -42,7 +42,7 @@ from crawler.core.links import (
     xml_links,
 )
 from crawler.core.politeness import OriginReport, retry_after_s
-from crawler.core.recrawl import Bounds, Known, Recrawl, Result, is_first_visit
+from crawler.core.recrawl import TRIES_PER_DAY, Bounds, Known, Recrawl, Result, is_first_visit
 from crawler.core.robots import NOTHING_ASKED, page_directives
 from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope, bounded, leaves_bounds
 from crawler.core.similarity import BYTES_MAX, SeenSketches, sketch_of
@@ -294,7 +294,9 @@ class Outcomes:
         rules: UrlRules,
         day_start: Callable[[], float],
         rules_off: frozenset[int] = NO_RULES,
+        tries_max: int = TRIES_PER_DAY,
     ) -> None:
+        self._tries_max = tries_max
         self._frontier = frontier
         self._sink = sink
         self._owner = owner
@@ -377,7 +379,7 @@ class Outcomes:
         else:
             self.counts.failed += 1
             host.failed += 1
-            self._frontier.record(entry, Result.FAILED, recrawl=self._recrawl)
+            self._frontier.record(entry, Result.FAILED, recrawl=self._recrawl, tries_max=self._tries_max)
 
     # -- one capture
 
@@ -457,6 +459,7 @@ class Outcomes:
             entry,
             reading.result,
             recrawl=self._recrawl,
+            tries_max=self._tries_max,
             links=links,
             fingerprints=fingerprints,
             etag=etag,

@@ -32,7 +32,11 @@ class Rota:
         active_max: int,
         rest_s: Callable[[Origin], float] = lambda origin: 0.0,
         patience_s: float = math.inf,
+        looks_at: Callable[[], float | None] = lambda: None,
     ) -> None:
+        """`looks_at`: when `activate` finds something by itself. It keeps the rota from closing no more than new links
+        that may come."""
+        self._looks_at = looks_at
         self._activate = activate
         self._rest_s = rest_s
         self._now = loop_clock()
@@ -76,7 +80,8 @@ class Rota:
                 self.has_lost_patience = bool(self._ready)
                 self.close()
                 break
-            await self._wait(self._ready[0][0] if self._ready else None)
+            turns = (self._ready[0][0] if self._ready else None, self._looks_at())
+            await self._wait(min((at for at in turns if at is not None), default=None))
         return None
 
     def resting(self, longer_than_s: float) -> list[tuple[float, Origin]]:

@@ -103,7 +103,12 @@ class LocalSteward:
             return replace(search, has_failed=True, rules=closed if is_final else None), report
         assert found.duration_s is not None, "only captures of an archive do not know it"
         retry_s = retry_after_s(found.header("Retry-After"), self._wall_clock())
-        report = OriginReport(status=found.status, duration_s=found.duration_s, retry_after_s=retry_s)
+        # A site that fails is asked every few minutes whether it is back. Those failures alone must not make it rest
+        # for hours after it is; where it says for how long, it does.
+        is_excused = found.status >= 500
+        report = OriginReport(
+            status=found.status, duration_s=found.duration_s, retry_after_s=retry_s, is_excused=is_excused
+        )
         if found.redirect_to is not None and search.hops < REDIRECTS_MAX:
             return _Search(found.redirect_to, search.hops + 1), report
         return replace(search, rules=self._rules_of(found, body)), report

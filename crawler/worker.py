@@ -8,7 +8,7 @@ sink is asked for today's capture. It opens no file and no socket itself; all of
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import anyio
@@ -17,11 +17,22 @@ from crawler.clocks import loop_clock
 from crawler.core.capture import PACKED_TYPES, Capture, PayloadDigest, is_packed_xml
 from crawler.core.errors import AnotherTimeError, FetchError, OtherAddressError
 from crawler.core.link import DueEntry, Link
-from crawler.core.politeness import Closed, ClosedOrigins, Lease, OriginReport, PolitenessPolicy, Wait
-from crawler.core.recrawl import Bounds, Known, Recrawl
+from crawler.core.politeness import (
+    RETRY_RESTS_S,
+    TRIES_PER_DAY,
+    Closed,
+    ClosedOrigins,
+    Lease,
+    OriginReport,
+    PolitenessPolicy,
+    Retries,
+    Wait,
+)
+from crawler.core.recrawl import TRIES_PER_DAY as TRIES_AT_ONCE
+from crawler.core.recrawl import Bounds, Known, Recrawl, Result
 from crawler.core.robots import RobotsRules
 from crawler.core.scope import ContentChoice, CrawlScope, narrower
-from crawler.core.urls import STANDARD, Origin, UrlRules, has_web_port, host_of, target_of
+from crawler.core.urls import STANDARD, Origin, UrlKey, UrlRules, has_web_port, host_of, target_of
 from crawler.frontier import Frontier
 from crawler.outcomes import CrawlCounts, Outcomes, report_of
 from crawler.ports import (
@@ -69,6 +80,8 @@ class WorkerSettings:
     """The run ends when all that is left belongs to hosts that rest longer than this: what is due stays due."""
     waits_for_closed: PolitenessPolicy | None = None
     """Origins that cannot be reached are tried again in this run, as this says; None: they are left for the day."""
+    retry_rests_s: tuple[float, ...] = RETRY_RESTS_S
+    """Where it waits for closed origins, it also waits so long before a page that failed is tried again."""
     rules_off: frozenset[int] = frozenset()
     """Rules of `crawler.core.link.Rule` that look for nothing."""
 
@@ -116,7 +129,9 @@ class Crawler:
         wall_clock: Callable[[], float],
         owner: UrlOwner | None = None,
         rules: UrlRules = STANDARD,
+        closed: ClosedOrigins | None = None,
     ) -> None:
+        """`closed`: of the runs before, where some wait for the same origins."""
         self.counts = CrawlCounts()
         self.given_up: tuple[Rest, ...] = ()
         """What the last run did not wait for."""
@@ -139,6 +154,7 @@ class Crawler:
             rules_off=settings.rules_off,
             rules=rules,
             day_start=lambda: frontier.day * settings.day_length_s + settings.day_offset_s,
+            tries_max=TRIES_PER_DAY if settings.waits_for_closed else TRIES_AT_ONCE,
         )
         self._resumed = anyio.Event()
         self._resumed.set()
@@ -148,14 +164,16 @@ class Crawler:
         self._now: Callable[[], float] = anyio.current_time
         self._started = 0
         self._bodies = BodyRooms()
-        self._closed = ClosedOrigins(settings.waits_for_closed or PolitenessPolicy())
+        self._closed = closed or ClosedOrigins(settings.waits_for_closed or PolitenessPolicy())
+        self._retries = Retries(settings.retry_rests_s)
 
     async def run(self) -> None:
         """Fetch what is due today; ends when nothing is left but hosts that rest for too long, the limit is reached or
         `stop` was called.
         """
         self._rota = rota = Rota(
-            lambda wanted: self._frontier.activate(wanted, self._takes_origin),
+            self._activate,
+            looks_at=self._retries.next_at,
             active_max=self._settings.active_origins_max,
             rest_s=self._rest_s,
             patience_s=self._settings.patience_s,
@@ -169,6 +187,26 @@ class Crawler:
         for origin in rota.left():
             self._frontier.retire(origin)  # or no later run would find them
         self._frontier.sync()
+
+    def _activate(self, wanted: int) -> list[Origin]:
+        for origin in self._retries.take_due(self._now()):
+            self._frontier.look_again_at(origin)
+        return self._frontier.activate(wanted, self._takes_origin)
+
+    def retry_in_s(self) -> float | None:
+        """Until a page that failed today is tried again."""
+        at = self._retries.next_at()
+        return None if at is None else max(0.0, at - self._now())
+
+    def retry_at(self, key: UrlKey) -> float | None:
+        """When a page that failed today is tried again; seconds since 1970."""
+        at = self._retries.until(key)
+        return None if at is None else at + self._wall_clock() - self._now()
+
+    @property
+    def retries(self) -> int:
+        """Pages that wait for that."""
+        return len(self._retries)
 
     def _rests(self, rota: Rota, longer_than_s: float, *, counts_due: bool = False) -> tuple[Rest, ...]:
         shift = self._wall_clock() - self._now()
@@ -209,7 +247,7 @@ class Crawler:
         """Origins that cannot be reached and are waited for; their times are seconds since 1970."""
         shift = self._wall_clock() - self._now()
         return {
-            origin: Closed(since=one.since + shift, until=one.until + shift, problem=one.problem)
+            origin: replace(one, since=one.since + shift, until=one.until + shift)
             for origin, one in self._closed.listed().items()
         }
 
@@ -301,7 +339,8 @@ class Crawler:
     async def _found_closed(self, origin: Origin, rules: RobotsRules) -> float | None:
         """When it is tried again; None: what is due there is told of, and left for the day."""
         if self._settings.waits_for_closed is not None:
-            again_at = self._closed.again_at(origin, rules.problem, self._now())
+            has_seed = self._frontier.has_seed_due(origin)
+            again_at = self._closed.again_at(origin, rules.problem, self._now(), has_seed=has_seed)
             if again_at is not None:
                 self._outcomes.found_closed(origin, rules.problem)
                 return again_at
@@ -331,7 +370,11 @@ class Crawler:
             is_wanted, bounds = self._scope.covers(entry.known), entry.known.bounds
             if bounds is not None and 0 < bounds.last_day < self._frontier.day:
                 self._frontier.end(entry)
-            elif not is_wanted or not self._owner.is_our_turn(entry.known.url):
+            elif (
+                not is_wanted
+                or not self._owner.is_our_turn(entry.known.url)
+                or self._retries.is_waiting(entry.key)
+            ):
                 self._frontier.pass_over(entry)
             elif reason is not None:
                 self._outcomes.refused(entry, reason, rules.problem or reason)
@@ -394,7 +437,19 @@ class Crawler:
             return again_at
         entry.rests_until = self._wall_clock() + max(0.0, again_at - self._now())
         await self._outcomes.visited(entry, found)
+        if isinstance(found, FetchError) or found.status >= 400:
+            self._try_later(entry)
         return again_at
+
+    def _try_later(self, entry: DueEntry) -> None:
+        """What failed, where the crawl can wait for it."""
+        known = self._frontier.known_of([entry.key])[0]
+        is_failed = known is not None and known.last_result == Result.FAILED.value
+        if self._settings.waits_for_closed is None or known is None or not is_failed:
+            return
+        is_due = known.due_day <= self._frontier.day
+        if is_due and not self._retries.later(entry.origin, entry.key, known.failures, self._now()):
+            self._frontier.put_off(entry.key)
 
     async def _once_more(
         self, known: Known, permits: "_Permits", found: Capture | Skipped

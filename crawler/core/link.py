@@ -192,6 +192,10 @@ class OriginCounts(msgspec.Struct, array_like=True, gc=False):
     """Seconds since 1970: a rest is owed whatever happens to the process."""
     yields: dict[int, Yield] = {}
     """By rule."""
+    stored: int = 0
+    """URLs of which there ever was a capture."""
+    failing: int = 0
+    """URLs whose last visit failed."""
 
 
 @lru_cache(maxsize=16_384)

@@ -14,6 +14,7 @@ Times are moments of one peer's own clock. What travels is the distance from now
 only to within the call's duration, and takes the later beginning and the earlier end, so no clocks need to agree.
 """
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from email.utils import parsedate_to_datetime
 from typing import Self
 
 from crawler.core.robots import RobotsRules
-from crawler.core.urls import Origin, canonical, host_of, is_below, reached
+from crawler.core.urls import Origin, UrlKey, canonical, host_of, is_below, reached
 
 ORIGINS_MAX = 200_000
 """About 100 MB of states; above it those are forgotten that are at rest, which costs them nothing."""
@@ -47,6 +48,10 @@ class PolitenessPolicy:
     closed_least_s: float = 60.0
     closed_most_s: float = 2 * 3600.0
     """Within these an unreachable robots.txt, which disallows everything, is tried again (`closed_rest_s`)."""
+    closed_known_s: float = 210.0
+    """A steward keeps the finding no longer: whoever waits with a seed there is to hear of its return in time."""
+    closed_seed_s: float = 60.0
+    """A peer that waits with a seed asks again so soon; the site itself is asked as often as the steward does."""
     robots_second_try_s: float = 5.0
     """A connection that failed is tried once more before its host counts as closed."""
     lease_s: float = 120.0
@@ -54,7 +59,8 @@ class PolitenessPolicy:
 
     def closed_rest_s(self, closed_for_s: float) -> float:
         """An eighth of the time that a site has been closed. A peer and the steward that it asks may both wait so
-        long, so a site that was away for twenty minutes is visited within five of its return."""
+        long, so a site that was away for twenty minutes is visited within five of its return. A seed is, however long
+        its site was away: `closed_known_s`, `closed_seed_s` and two tries together take less than five minutes."""
         return max(self.closed_least_s, min(closed_for_s / 8, self.closed_most_s))
 
     def rest_s(self, report: "OriginReport", failures: int) -> float:
@@ -158,8 +164,12 @@ class _OriginState:
 
 CLOSED_MAX = 256
 """Origins that are waited for at once: they hold places that others want, and the web has many dead hosts."""
+CLOSED_SEEDS_MAX = 64
+"""Of origins with seeds, beside those: what others send as near a seed may be anything."""
 CLOSED_GIVEN_UP_S = 6 * 3600.0
-"""After so long an origin is left for the day."""
+"""After so long an origin is left for the day, unless it has a seed."""
+CLOSED_FORGOTTEN_S = 3_600.0
+"""Beyond its next try: nothing there is due any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +180,7 @@ class Closed:
     until: float
     """When it is tried again."""
     problem: str
+    has_seed: bool = False
 
 
 class ClosedOrigins:
@@ -179,15 +190,28 @@ class ClosedOrigins:
         self._policy = policy
         self._closed: dict[Origin, Closed] = {}
 
-    def again_at(self, origin: Origin, problem: str, now: float) -> float | None:
-        """It is closed: when to ask again; None: not today."""
+    def again_at(self, origin: Origin, problem: str, now: float, *, has_seed: bool = False) -> float | None:
+        """It is closed: when to ask again; None: not today. `has_seed`: something is due there that somebody named."""
         before = self._closed.pop(origin, None)
+        self._forget(now)
         since = now if before is None else before.since
-        if len(self._closed) >= CLOSED_MAX or now - since >= CLOSED_GIVEN_UP_S:
+        rest_s = self._policy.closed_rest_s(now - since)
+        has_seed = has_seed and self._count(with_seed=True) < CLOSED_SEEDS_MAX
+        if has_seed:
+            rest_s = min(rest_s, self._policy.closed_seed_s)
+        elif self._count(with_seed=False) >= CLOSED_MAX or now - since >= CLOSED_GIVEN_UP_S:
             return None
-        until = now + self._policy.closed_rest_s(now - since)
-        self._closed[origin] = Closed(since=since, until=until, problem=problem)
+        until = now + rest_s
+        self._closed[origin] = Closed(since=since, until=until, problem=problem, has_seed=has_seed)
         return until
+
+    def _count(self, *, with_seed: bool) -> int:
+        return sum(one.has_seed is with_seed for one in self._closed.values())
+
+    def _forget(self, now: float) -> None:
+        over = [origin for origin, one in self._closed.items() if now > one.until + CLOSED_FORGOTTEN_S]
+        for origin in over:
+            del self._closed[origin]
 
     def opened(self, origin: Origin) -> None:
         self._closed.pop(origin, None)
@@ -195,6 +219,61 @@ class ClosedOrigins:
     def listed(self) -> dict[Origin, Closed]:
         """The longest closed first."""
         return dict(sorted(self._closed.items(), key=lambda item: (item[1].since, item[0])))
+
+
+RETRY_RESTS_S = (300.0, 1_800.0, 7_200.0, 14_400.0)
+"""After the first failure of a page on a day, the second, and so on: from minutes to hours, five tries in 6.6 hours."""
+TRIES_PER_DAY = len(RETRY_RESTS_S) + 1
+RETRIES_MAX = 10_000
+"""Pages that wait for another try on the day: some 2 MB."""
+RETRIES_OF_ORIGIN_MAX = 100
+"""A site whose every page fails has trouble enough; the others wait for the next day."""
+
+
+class Retries:
+    """Which pages failed today, and when is each tried again? Nothing waits for them: an origin that has nothing else
+    left is at rest until then."""
+
+    def __init__(self, rests_s: tuple[float, ...] = RETRY_RESTS_S) -> None:
+        self._rests_s = rests_s
+        self._until: dict[UrlKey, float] = {}
+        self._order: list[tuple[float, UrlKey, Origin]] = []
+        self._of: Counter[Origin] = Counter()
+
+    def later(self, origin: Origin, key: UrlKey, failures: int, now: float) -> bool:
+        """After so many failures in a row. False: not today, too many wait."""
+        assert key not in self._until, "it was handed out, so its time had come"
+        if len(self._until) >= RETRIES_MAX or self._of[origin] >= RETRIES_OF_ORIGIN_MAX:
+            return False
+        until = now + self._rests_s[(failures - 1) % TRIES_PER_DAY % len(self._rests_s)]
+        self._until[key] = until
+        self._of[origin] += 1
+        heapq.heappush(self._order, (until, key, origin))
+        return True
+
+    def is_waiting(self, key: UrlKey) -> bool:
+        return key in self._until
+
+    def until(self, key: UrlKey) -> float | None:
+        return self._until.get(key)
+
+    def take_due(self, now: float) -> list[Origin]:
+        """Origins with pages whose time has come; each page is told once."""
+        found: dict[Origin, None] = {}
+        while self._order and self._order[0][0] <= now:
+            _, key, origin = heapq.heappop(self._order)
+            found[origin] = None
+            del self._until[key]
+            self._of[origin] -= 1
+            if not self._of[origin]:
+                del self._of[origin]
+        return list(found)
+
+    def next_at(self) -> float | None:
+        return self._order[0][0] if self._order else None
+
+    def __len__(self) -> int:
+        return len(self._until)
 
 
 class HostSteward:
@@ -223,7 +302,8 @@ class HostSteward:
             state.closed_since = None
         else:
             state.closed_since = now if state.closed_since is None else state.closed_since
-            age_max = self._policy.closed_rest_s(now - state.closed_since)
+            rest_s = self._policy.closed_rest_s(now - state.closed_since)
+            age_max = min(rest_s, self._policy.closed_known_s)
         state.rules, state.rules_until = rules, now + (age_max if for_s is None else min(for_s, age_max))
 
     def rules_for_s(self, origin: Origin, now: float) -> float:

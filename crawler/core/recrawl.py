@@ -19,6 +19,7 @@ VISITS_BEFORE_ADAPTING = 3
 GONE_DAYS_MAX = 64
 """Also between two looks at what is of no wanted type."""
 TRIES_PER_DAY = 3
+"""In a crawl that tries again at once; one that can wait has more (`crawler.core.politeness`)."""
 PRIORITY_MAX = 255
 DOUBTFUL_FROM = 128
 EMBEDDED, DOUBTFUL = 1, 2
@@ -203,15 +204,18 @@ def priority_of(depth: int, *, is_embedded: bool, is_seed: bool = False, is_doub
     return priority if priority < DOUBTFUL_FROM else DOUBTFUL_FROM - 1
 
 
-def after_visit(known: Known, result: Result, day: int, recrawl: Recrawl) -> Known:
-    """The record after a visit on `day`; `due_day == day` means: once more today, after all others."""
+def after_visit(
+    known: Known, result: Result, day: int, recrawl: Recrawl, tries_max: int = TRIES_PER_DAY
+) -> Known:
+    """The record after a visit on `day`; `due_day == day` means: once more today, after all others. `tries_max`: of
+    what fails, on one day."""
     is_stored, name = result in _STORED, result.value
     failures = 0
     if not is_stored:
         failures = known.failures + 1 if known.last_result == name else 1
-    # Failures are counted over days: each third is the last of its day, so the remainder says whether one more try is
-    # left today. All other results count as a third try.
-    tries_today = TRIES_PER_DAY if is_stored or result not in RETRIED_TODAY else failures
+    # Failures are counted over days: each third (or so) is the last of its day, so the remainder says whether one more
+    # try is left today. All other results count as a last try.
+    tries_today = tries_max if is_stored or result not in RETRIED_TODAY else failures
     changed = msgspec.structs.replace(
         known,
         last_day=day,
@@ -220,10 +224,10 @@ def after_visit(known: Known, result: Result, day: int, recrawl: Recrawl) -> Kno
         failures=failures,
         last_result=name,
     )
-    if tries_today % TRIES_PER_DAY:
+    if tries_today % tries_max:
         changed.due_day = day
     else:
-        days = _interval_days(changed, result, recrawl)
+        days = _interval_days(changed, result, recrawl, tries_max)
         if known.bounds is not None and result is not Result.FAILED:
             days = max(days, known.bounds.every_days)
         changed.due_day = day + days
@@ -231,12 +235,12 @@ def after_visit(known: Known, result: Result, day: int, recrawl: Recrawl) -> Kno
     return changed
 
 
-def _interval_days(known: Known, result: Result, recrawl: Recrawl) -> int:
+def _interval_days(known: Known, result: Result, recrawl: Recrawl, tries_max: int) -> int:
     if result in _LOST:
         assert known.failures > 0, "this visit is one of them"
         return int(min(2 ** min(known.failures - 1, 30), GONE_DAYS_MAX))
     if result is Result.FAILED:
-        days_failing = known.failures // TRIES_PER_DAY
+        days_failing = known.failures // tries_max
         return int(min(2 ** max(0, min(days_failing - 1, 30)), INTERVAL_DAYS_MAX))
     if recrawl is Recrawl.DAILY or result in _BARRED:
         return 1

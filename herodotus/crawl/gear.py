@@ -17,7 +17,7 @@ from typing import Protocol
 from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.errors import MalformedUrlError
 from crawler.core.link import Rule
-from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy
+from crawler.core.politeness import ClosedOrigins, HostSteward, OptOutList, PolitenessPolicy
 from crawler.core.recrawl import (
     DAY_BOUND_MAX,
     DEPTH_BOUND_MAX,
@@ -169,7 +169,9 @@ class CrawlGear:
     steward: StewardPort
     wall_clock: Callable[[], float]
 
-    def crawler(self, order: CrawlOrder, owner: UrlOwner | None = None) -> Crawler:
+    def crawler(
+        self, order: CrawlOrder, owner: UrlOwner | None = None, closed: ClosedOrigins | None = None
+    ) -> Crawler:
         """One crawl, or one day of it: its counts begin at nothing."""
         settings = WorkerSettings(
             connections=order.connections,
@@ -193,6 +195,7 @@ class CrawlGear:
             wall_clock=self.wall_clock,
             owner=owner,
             rules=order.rules,
+            closed=closed,
         )
 
 

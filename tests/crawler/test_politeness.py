@@ -10,6 +10,7 @@ from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import (
     CLOSED_GIVEN_UP_S,
     CLOSED_MAX,
+    CLOSED_SEEDS_MAX,
     Closed,
     ClosedOrigins,
     HostSteward,
@@ -17,11 +18,12 @@ from crawler.core.politeness import (
     OptOutList,
     OriginReport,
     PolitenessPolicy,
+    Retries,
     Wait,
     retry_after_s,
 )
 from crawler.core.robots import DISALLOW_ALL, parse_robots
-from crawler.core.urls import Origin
+from crawler.core.urls import Origin, UrlKey
 
 A = Origin("http://a.example")
 B = Origin("http://b.example")
@@ -129,7 +131,9 @@ def test_robots_rules_are_kept_for_a_day_and_an_unreachable_file_for_minutes() -
     assert steward.rules(C, 0) is None
 
 
-def test_an_unreachable_file_is_asked_for_after_an_eighth_of_the_time_that_it_was_away() -> None:
+def test_an_unreachable_file_is_asked_for_after_an_eighth_of_the_time_that_it_was_away_or_some_minutes() -> (
+    None
+):
     steward = HostSteward(PolitenessPolicy())
     asked = []
     now = 0.0
@@ -138,9 +142,9 @@ def test_an_unreachable_file_is_asked_for_after_an_eighth_of_the_time_that_it_wa
         asked.append(now)
         now += steward.rules_for_s(A, now)
     assert asked[:9] == [60.0 * n for n in range(9)]
-    pauses = [(later - before, max(60, min(before / 8, 7_200))) for before, later in pairwise(asked)]
+    pauses = [(later - before, max(60, min(before / 8, 210))) for before, later in pairwise(asked)]
     assert all(pause == pytest.approx(bound) for pause, bound in pauses)
-    assert len(asked) < 60
+    assert len(asked) < 86_400 / 210 + 20
     steward.set_rules(A, parse_robots(b"", "Herodotus"), now)
     steward.set_rules(A, DISALLOW_ALL, now + 1)
     assert steward.rules_for_s(A, now + 1) == 60
@@ -160,6 +164,46 @@ def test_closed_origins_are_waited_for_within_bounds() -> None:
     assert closed.listed() == {}
     origins = [Origin(f"http://{n}.example") for n in range(CLOSED_MAX + 1)]
     assert [origin for origin in origins if closed.again_at(origin, "", 0) is None] == origins[-1:]
+
+
+def test_closed_origins_with_seeds_are_asked_every_minute_and_never_given_up_within_a_bound_of_their_own() -> (
+    None
+):
+    closed = ClosedOrigins(PolitenessPolicy())
+    others = [Origin(f"http://{n}.example") for n in range(CLOSED_MAX)]
+    assert all(closed.again_at(origin, "", 0) for origin in others)
+    seeds = [Origin(f"http://seed{n}.example") for n in range(CLOSED_SEEDS_MAX + 1)]
+    untils = [closed.again_at(origin, "", 0, has_seed=True) for origin in seeds]
+    assert untils == [60.0] * CLOSED_SEEDS_MAX + [None]
+    late = 20 * 3_600.0
+    assert closed.again_at(seeds[0], "", late, has_seed=True) == late + 60
+    assert closed.listed() == {seeds[0]: Closed(since=0, until=late + 60, problem="", has_seed=True)}
+
+
+def test_retries_rest_from_minutes_to_hours_and_are_told_once() -> None:
+    retries = Retries()
+    one, two = (UrlKey(bytes([n]) * 20) for n in (1, 2))
+    assert retries.later(A, one, 1, 100)
+    assert retries.later(A, two, 4, 100)
+    assert retries.is_waiting(one)
+    assert (retries.next_at(), retries.take_due(399)) == (400, [])
+    assert (retries.take_due(400), retries.take_due(400), retries.is_waiting(one)) == ([A], [], False)
+    assert retries.next_at() == 100 + 14_400
+    assert retries.later(A, one, 6, 500)  # the first failure of the second day
+    assert retries.next_at() == 800
+    assert retries.take_due(10**6) == [A]
+    assert (len(retries), retries.next_at()) == (0, None)
+
+
+def test_so_many_pages_wait_for_another_try_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawler.core.politeness.RETRIES_MAX", 3)
+    monkeypatch.setattr("crawler.core.politeness.RETRIES_OF_ORIGIN_MAX", 2)
+    retries = Retries()
+    keys = [UrlKey(bytes([n]) * 20) for n in range(5)]
+    assert [retries.later(A, key, 1, 0) for key in keys[:3]] == [True, True, False]
+    assert [retries.later(B, key, 1, 0) for key in keys[3:]] == [True, False]
+    assert retries.take_due(300) == [A, B]
+    assert retries.later(A, keys[0], 2, 300)
 
 
 def test_the_table_is_bounded_and_forgets_only_those_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
