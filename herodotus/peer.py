@@ -35,7 +35,7 @@ from herodotus.core.connections import NO_BOUND, Use
 from herodotus.core.copies.tenure import Tenure
 from herodotus.core.doors import Door, Quotas, passage_in
 from herodotus.core.orders import (
-    Begin,
+    CrawlControl,
     Drain,
     HandOver,
     NoticeOrder,
@@ -472,7 +472,7 @@ class Peer:
 
     async def perform(self, order: Order, say: Say) -> OrderReport:
         """Performs a command's order that came through the order socket."""
-        if isinstance(order, Pause | Resume | Begin):
+        if isinstance(order, CrawlControl):
             report = await self._daily.perform(order)
             self._rests.look()
             return report

@@ -151,6 +151,13 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Seeds:
+    """What has become of these seeds, which are canonical URLs?"""
+
+    urls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
     """Give this peer's captures to the peers that will hold them instead, as this peer is leaving for good."""
 
@@ -169,7 +176,7 @@ class Stay:
     """Take the order to drain back."""
 
 
-CrawlControl = Pause | Resume | Begin
+CrawlControl = Pause | Resume | Begin | Seeds
 Order = ArchiveOrder | CrawlControl | HandOver | Drain | Stay
 ORDERS: dict[str, type[Order]] = {
     "import": Import,
@@ -186,6 +193,7 @@ ORDERS: dict[str, type[Order]] = {
     "pause": Pause,
     "resume": Resume,
     "begin": Begin,
+    "seeds": Seeds,
     "hand-over": HandOver,
     "drain": Drain,
     "stay": Stay,

@@ -19,6 +19,7 @@ from typing import Protocol
 import anyio
 
 from crawler.core.link import Link
+from crawler.core.politeness import ClosedOrigins
 from crawler.core.recrawl import Known
 from crawler.core.urls import UrlKey, url_key
 from crawler.frontier import Frontier
@@ -27,7 +28,7 @@ from crawler.ports import OwnsEverything, UrlOwner
 from crawler.worker import Crawler
 from herodotus.core.doors import Door
 from herodotus.core.errors import HerodotusError, StoreRefusedError, WorldFailure
-from herodotus.core.orders import Begin, CrawlControl, OrderReport, Pause, Resume
+from herodotus.core.orders import Begin, CrawlControl, OrderReport, Pause, Resume, Seeds
 from herodotus.core.status import CrawlStatus
 from herodotus.crawl.gear import (
     CrawlGear,
@@ -40,6 +41,7 @@ from herodotus.crawl.gear import (
     no_window,
     open_gear,
 )
+from herodotus.crawl.seed_states import SeedDesk
 from herodotus.home.folder import Home
 from herodotus.home.pauses import OperatorPause
 from herodotus.home.seeds import Seed, seeds_of
@@ -119,6 +121,7 @@ class DailyCrawl:
         self._owner: UrlOwner = parts.owner or OwnsEverything()
         self._state = CrawlState.CLOSED
         self._problem: str | None = None
+        self._closed_origins = ClosedOrigins(parts.order.politeness)
         self._gear: CrawlGear | None = None
         self._crawler: Crawler | None = None
         self._day = 0
@@ -165,6 +168,8 @@ class DailyCrawl:
                 return OrderReport(facts={"was_paused": was_paused})
             case Begin():
                 return OrderReport(facts={"urls": len(order.urls), "new": await self.begin(order.urls)})
+            case Seeds():
+                return OrderReport(facts={"seeds": await self._seed_facts(order.urls)})
 
     async def begin(self, urls: Sequence[str]) -> int:
         """Canonical URLs that somebody wants archived; says how many of ours were not known. Raises NotCrawling."""
@@ -334,6 +339,22 @@ class DailyCrawl:
             for origin, one in islice(found.items(), CLOSED_SHOWN)
         }
 
+    async def _seed_facts(self, urls: Sequence[str]) -> list[dict[str, object]]:
+        """What has become of seeds. Raises NotCrawling."""
+        gear = self._gear
+        if gear is None:
+            raise NotCrawling(self._state, self._problem)
+        desk = SeedDesk(
+            gear=gear,
+            crawler=self._crawler,
+            owner=self._owner,
+            order=self._order,
+            today=self._day,
+            now=self._parts.wall_clock(),
+            crawl_problem="" if self.may_fetch else f"the crawl: {self._problem or self._state.value}",
+        )
+        return await desk.facts(urls, self._kept_seeds())
+
     # -- the task
 
     async def _supervise(self) -> None:
@@ -381,7 +402,7 @@ class DailyCrawl:
             gear.frontier.start_day(today)
         if today != self._day:
             self._begin_counting(today)
-        self._crawler = gear.crawler(self._order, self)
+        self._crawler = gear.crawler(self._order, self, self._closed_origins)
         await self._add_seeds()
         while not self._is_leaving and not self._is_over(today):
             self._news = anyio.Event()
@@ -438,10 +459,13 @@ class DailyCrawl:
         """Until there are news or the day ends; news that came during the run end it at once. A pause may end, too."""
         self._state = CrawlState.PAUSED if self._is_paused else state
         if not self._is_leaving:
-            with anyio.move_on_after(self.pause_left_s or None):
+            with anyio.move_on_after(self.pause_left_s or self._retry_in_s()):
                 await self._wait_for(self._news, self._day)
         if self._state is CrawlState.PAUSED and not self._is_paused:
             self._pause.end()  # its file, too: a clock that is set back must not bring it back
+
+    def _retry_in_s(self) -> float | None:
+        return self._crawler.retry_in_s() if self._crawler is not None else None
 
     async def _wait_for(self, event: anyio.Event, day: int) -> None:
         """Or for the day's end, by a clock that may be set."""

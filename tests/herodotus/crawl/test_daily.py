@@ -13,19 +13,20 @@ import pytest
 from crawler.core.link import Link
 from crawler.core.politeness import HostSteward, Lease, OriginReport, PolitenessPolicy, Wait
 from crawler.core.robots import RobotsRules
-from crawler.core.urls import Origin
+from crawler.core.urls import Origin, host_of
 from crawler.ports import Fetcher, StewardPort, UrlOwner
 from herodotus.core.charter import TEST_CHARTER
-from herodotus.core.orders import Begin, Pause, Resume
+from herodotus.core.orders import Begin, Pause, Resume, Seeds
 from herodotus.crawl import daily
 from herodotus.crawl.daily import CrawlState, DailyCrawl, DailyParts, NotCrawling
 from herodotus.crawl.gear import ArchiveSink, CrawlOrder, StewardMaker, local_steward
 from herodotus.home import clock
 from herodotus.home.folder import Home
-from herodotus.home.seeds import add_seeds
+from herodotus.home.seeds import Seed, add_seeds
 from herodotus.machine import Machine
 from herodotus.operate.lab_ring import make_home
 from herodotus.store.home_archive import HomeArchive
+from tests.crawler.origin import Answer, origin, says
 from tests.crawler.synthetic import QUICK, SyntheticWeb, synthetic_web
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -315,6 +316,61 @@ async def test_urls_given_to_a_running_crawl_are_fetched_at_once(home: Home) -> 
             assert set(web.fetched(web.requests())) == web.reachable(0)
         with pytest.raises(NotCrawling, match="closed"):
             crawl.take_over([Link(url="http://a.example/")])
+
+
+def says_page(body: bytes) -> Answer:
+    return says(
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    )
+
+
+NOT_THERE = says(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")
+
+
+async def test_a_seed_whose_site_is_down_says_why_it_waits_and_is_fetched_when_the_site_is_back(
+    home: Home,
+) -> None:
+    answers = {"/": says_page(b'<a href="/a">a</a>'), "/a": says_page(b"<p>a</p>"), "/robots.txt": NOT_THERE}
+    async with origin(answers) as site:
+        url, port = site.url(), site.port
+    politeness = replace(QUICK, closed_least_s=0.2)
+    what = order(scope=order().scope.ANY, politeness=politeness, waits_for_closed=True)
+    add_seeds(home.path, [url], now=1.0)
+    async with crawling(home, what=what) as crawl:
+        await until(lambda: crawl.status().closed)
+        (told,) = (await crawl.perform(Seeds(urls=(url,)))).facts["seeds"]
+        assert told["state"] == "unreachable"
+        assert "robots.txt could not be fetched: " in told["problem"]
+        assert told["since"] <= told["next_visit"]
+        assert (told["found"], told["stored"], told["waiting"], told["last_capture"]) == (1, 0, 1, None)
+        async with origin(answers, port=port):
+            await until(lambda: crawl.status().stored == 2)
+        (told,) = (await crawl.perform(Seeds(urls=(url,)))).facts["seeds"]
+        assert (told["state"], told["problem"], told["since"]) == ("archived", "", None)
+        assert (told["found"], told["stored"], told["waiting"], told["failed"]) == (2, 2, 0, 0)
+        assert told["last_capture"] < told["next_visit"]
+
+
+async def test_a_seed_leads_as_far_as_its_options_say_and_no_further_when_its_last_day_is_over(
+    home: Home,
+) -> None:
+    async with synthetic_web(33, hosts=2, troubles=False) as web:
+        first, second = web.seeds
+        now = clock.unix_seconds()
+        page_alone = Seed(url="", added=0, scope="page", content="html")
+        add_seeds(home.path, [first], now=1.0, options=page_alone)
+        add_seeds(home.path, [second], now=1.0, options=Seed(url="", added=0, until_s=int(now) - 9))
+        async with crawling(home) as crawl:
+            await until(lambda: crawl.status().fetched >= 1 and is_done(crawl))
+            told = (await crawl.perform(Seeds(urls=(first, second)))).facts["seeds"]
+            assert [one["state"] for one in told] == ["archived", "over"]
+            assert set(web.fetched(web.requests())) == {first}
+            add_seeds(home.path, [first], now=1.0, options=Seed(url="", added=0, scope="host"))
+            await crawl.perform(Begin(urls=(first,)))
+            await until(lambda: crawl.status().fetched > 1 and crawl.status().due == 0 and is_done(crawl))
+            hosts = {host_of(url) for url in web.fetched(web.requests())}
+            assert host_of(first) in hosts
+            assert second not in web.fetched(web.requests())
 
 
 async def test_a_damaged_list_of_seeds_keeps_nothing_else_from_being_crawled(home: Home) -> None:

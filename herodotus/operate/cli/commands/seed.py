@@ -1,6 +1,7 @@
 """Where do crawls begin? `seed add`, `seed list`, `seed remove`: URLs that the home keeps."""
 
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -214,13 +215,84 @@ def _tell_running_peer(frame: CommandFrame, new: list[str]) -> None:
 @seed.command(name="list")
 @framed(json=True)
 def list_(frame: CommandFrame) -> None:
-    """Print the seeds, one a line."""
+    """Print the seeds, and what has become of each if the peer runs.
+
+    Counts are of the seed's host, at this peer: known addresses, those of which there is a capture, those that wait
+    to be visited today, and those whose last visit failed. In a ring other peers have theirs.
+    """
     open_home(frame.home)
     seeds = seeds_of(frame.home.path)
-    shown = [{"url": one.url, "added": datetime.fromtimestamp(one.added, UTC).isoformat()} for one in seeds]
-    frame.show(shown, (one.url for one in seeds))
+    states = _states(frame, [one.url for one in seeds])
+    shown = [{**_facts_of(one), **states.get(one.url, {})} for one in seeds]
+    frame.show(shown, (line for one in seeds for line in _lines_about(one, states.get(one.url))))
     if not seeds and not frame.is_json:
         frame.say("no seeds yet: `herodotus seed add URL` keeps one")
+
+
+def _states(frame: CommandFrame, urls: list[str]) -> dict[str, dict[str, Any]]:
+    """Of each seed, as the running peer sees it; empty where none runs."""
+    if not urls or not frame.home.door.exists():
+        return {}
+    from herodotus.core.orders import Seeds
+    from herodotus.operate.cli.archive_access import order_running_peer
+
+    found: dict[str, dict[str, Any]] = {}
+    try:
+        for at in range(0, len(urls), SEEDS_TOLD_AT_ONCE):
+            some = urls[at : at + SEEDS_TOLD_AT_ONCE]
+            report = order_running_peer(frame, Seeds(urls=tuple(some)))
+            found |= dict(zip(some, (report or {}).get("seeds", ()), strict=False))
+    except HerodotusError as error:
+        frame.say(f"what has become of them is not known: {error}")
+    return found
+
+
+def _facts_of(seed: Seed) -> dict[str, Any]:
+    return {
+        "url": seed.url,
+        "added": _date(seed.added),
+        "scope": seed.scope,
+        "depth": seed.depth,
+        "content": seed.content,
+        "every_s": seed.every_s,
+        "until": None if seed.until_s is None else _date(seed.until_s),
+        "limit": seed.limit,
+        "name": seed.name,
+    }
+
+
+def _date(unix_s: int) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).isoformat()
+
+
+def _lines_about(seed: Seed, state: dict[str, Any] | None) -> Iterator[str]:
+    told = (
+        (seed.name, f'"{seed.name}"'),
+        (seed.scope, f"scope {seed.scope}"),
+        (seed.depth is not None, f"depth {seed.depth}"),
+        (seed.every_s, f"every {shown_duration(seed.every_s or 0)}"),
+        (seed.until_s, f"until {_date(seed.until_s or 0)[:10]}"),
+        (seed.content, f"content {seed.content}"),
+        (seed.limit, f"limit {seed.limit}"),
+    )
+    yield "  ".join((seed.url, *(words for is_said, words in told if is_said)))
+    if state is None:
+        return
+    times = "".join(
+        f", {words} {_shown_time(state[key])}"
+        for key, words in (("since", "since"), ("next_visit", "next visit"), ("last_capture", "last capture"))
+        if state[key]
+    )
+    problem = f": {state['problem']}" if state["problem"] else ""
+    yield f"    {state['state']}{problem}{times}"
+    yield (
+        f"    host: found {state['found']:,}, stored {state['stored']:,}, waiting {state['waiting']:,}, "
+        f"failed {state['failed']:,}"
+    )
+
+
+def _shown_time(text: str) -> str:
+    return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S} UTC"
 
 
 @seed.command()
