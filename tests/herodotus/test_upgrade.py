@@ -156,15 +156,17 @@ def test_a_network_that_went_on_to_a_newer_protocol_asks_for_an_upgrade(home: Pa
     assert "protocol_min asks for version 2" in called("run", "--home", home).err
 
 
-@pytest.mark.parametrize("name", ["seeds.json", "crawl.json"])
-def test_newer_state_is_refused_and_left(home: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "newest"), [("seeds.json", 2), ("crawl.json", 1)])
+def test_newer_state_is_refused_and_left(home: Path, name: str, newest: int) -> None:
     file = home / "state" / name
-    content = json.dumps({**json.loads(file.read_text()), "format": 2})
+    content = json.dumps({**json.loads(file.read_text()), "format": newest + 1})
     file.write_text(content)
     command = ("seed", "list") if name == "seeds.json" else ("crawl", "--resume")
     refused = called(*command, "--home", home)
     assert refused.code == 2
-    assert f"{file} has format 2, and this release reads 1; upgrade herodotus" in refused.err
+    assert (
+        f"{file} has format {newest + 1}, and this release reads {newest}; upgrade herodotus" in refused.err
+    )
     assert file.read_text() == content
 
 
