@@ -515,7 +515,10 @@ class Outcomes:
             name = COUNT_OF[reading.result]
             setattr(counts, name, getattr(counts, name) + 1)
             host.unchanged += reading.result is Result.UNCHANGED
-            host.failed += reading.result is Result.FAILED
+            if reading.result is Result.FAILED:
+                host.failed += 1
+                host.problem = f"answered with {capture.status}"
+                counts.by_error[host.problem] += 1
         counts.noarchive += reading.noarchive
         for reason, count in (
             ("nofollow", reading.not_followed),

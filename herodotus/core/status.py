@@ -220,6 +220,10 @@ class CrawlStatus:
     forbidden: int = 0
     closed: dict[str, str] = field(default_factory=dict)
     """Sites that cannot be reached and are tried again today: why, since when, and when next. The first few."""
+    to_be_retried: int = 0
+    """Pages that failed today and are tried again today."""
+    problems: dict[str, int] = field(default_factory=dict)
+    """Why visits of today came to nothing, and how many did; the most frequent reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

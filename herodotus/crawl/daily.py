@@ -59,6 +59,7 @@ SOUND_AFTER_S = 600.0
 """A crawl that lived so long was in order: its end is the first error again."""
 CLOSED_SHOWN = 20
 """Sites that cannot be reached, in the status."""
+PROBLEMS_SHOWN = 10
 SEEDS_AT_ONCE = 500
 """Each batch is some milliseconds in which nothing else of the peer runs."""
 
@@ -330,6 +331,8 @@ class DailyCrawl:
             restarts=self._restarts,
             forbidden=before.forbidden + now.forbidden,
             closed=self._closed(),
+            to_be_retried=self._crawler.retries if self._crawler is not None else 0,
+            problems=dict((before.by_error + now.by_error).most_common(PROBLEMS_SHOWN)),
         )
 
     def _closed(self) -> dict[str, str]:
@@ -553,6 +556,7 @@ class DailyCrawl:
         counts, sums = self._crawler.counts, self._earlier
         for name in ("fetched", "unchanged", "failed", "stored", "forbidden"):
             setattr(sums, name, getattr(sums, name) + getattr(counts, name))
+        sums.by_error += counts.by_error
         self._crawler = None
 
     def _note_failure(self, error: Exception, store: Store, again_in_s: float) -> None:

@@ -343,12 +343,33 @@ async def test_a_seed_whose_site_is_down_says_why_it_waits_and_is_fetched_when_t
         assert "robots.txt could not be fetched: " in told["problem"]
         assert told["since"] <= told["next_visit"]
         assert (told["found"], told["stored"], told["waiting"], told["last_capture"]) == (1, 0, 1, None)
+        assert crawl.status().problems["robots unreachable"] >= 1
         async with origin(answers, port=port):
             await until(lambda: crawl.status().stored == 2)
         (told,) = (await crawl.perform(Seeds(urls=(url,)))).facts["seeds"]
         assert (told["state"], told["problem"], told["since"]) == ("archived", "", None)
         assert (told["found"], told["stored"], told["waiting"], told["failed"]) == (2, 2, 0, 0)
         assert told["last_capture"] < told["next_visit"]
+
+
+async def test_a_page_that_fails_is_counted_with_its_reason_and_waits_for_its_next_try_while_the_day_is_done(
+    home: Home,
+) -> None:
+    answers = {"/": says(b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"), "/robots.txt": NOT_THERE}
+    async with origin(answers) as site:
+        add_seeds(home.path, [site.url(), "http://127.0.0.1:9/"], now=1.0)
+        async with crawling(home, what=order(scope=order().scope.ANY, waits_for_closed=True)) as crawl:
+            await until(lambda: crawl.status().to_be_retried == 1)
+            told = (await crawl.perform(Seeds(urls=(site.url(),)))).facts["seeds"][0]
+            assert (told["state"], told["problem"], told["failed"]) == (
+                "failed",
+                "failed once: answered with 500",
+                1,
+            )
+            assert told["next_visit"] is not None
+            status = crawl.status()
+            assert (status.failed, status.problems["answered with 500"]) == (1, 1)
+    assert len(site.requests) == 2
 
 
 async def test_a_seed_leads_as_far_as_its_options_say_and_no_further_when_its_last_day_is_over(
