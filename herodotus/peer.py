@@ -216,6 +216,7 @@ class Peer:
             perform=self.perform,
             saves=saves,
             peer=name,
+            drift_days=http.drift_days,
         )
         self._handlers = Handlers(
             self.status,

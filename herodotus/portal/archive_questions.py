@@ -333,7 +333,7 @@ def _choose(
     found = []
     for url in catalogue.spellings(urls):
         if (near := catalogue.around(url, moment.target_s)) is not None:
-            time_s = _time_chosen(catalogue, url, near, moment)
+            time_s = time_chosen(catalogue, url, near, moment)
             found.append((abs(time_s - moment.target_s), url, near))
     if not found:
         return None
@@ -358,7 +358,7 @@ def bent(asked: tuple[str, ...], held: str) -> str:
     return "" if held in asked else min((words_of(one, held) for one in asked), key=len) or "spelling"
 
 
-def _time_chosen(catalogue: Catalogue, url: str, near: Around, moment: Moment) -> int:
+def time_chosen(catalogue: Catalogue, url: str, near: Around, moment: Moment) -> int:
     seen_s = None
     if near.before_s is not None and near.after_s is not None and near.after_s <= moment.to_s:
         seen_s = catalogue.last_visit_s(url, near.before_s)
@@ -370,7 +370,7 @@ def _time_chosen(catalogue: Catalogue, url: str, near: Around, moment: Moment) -
 def _chosen(
     catalogue: Catalogue, url: str, near: Around, moment: Moment, exact: Exact | None, match: str = ""
 ) -> Chosen:
-    time_s = _time_chosen(catalogue, url, near, moment)
+    time_s = time_chosen(catalogue, url, near, moment)
     is_seen = time_s < moment.target_s and moment.target_s in catalogue.seen_s(url, time_s)
     shown_s = moment.target_s if is_seen and moment.is_exact else time_s
     capture = None

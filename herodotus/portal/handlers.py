@@ -330,6 +330,7 @@ class PortalRooms:
         perform: Callable[[Order, Say], Awaitable[OrderReport]],
         saves: OwnSaves | None,
         peer: str,
+        drift_days: int,
         asking: Relay | None = None,
     ) -> None:
         """`saves` is None where readers may not ask for pages; `log` gives the last lines of it, for the operator.
@@ -351,7 +352,7 @@ class PortalRooms:
             StreamAnswers(shelf),
             links,
             PathAnswers(shelf, links),
-            CompletenessAnswers(shelf, directions, asking or self._completing),
+            CompletenessAnswers(shelf, directions, asking or self._completing, drift_days),
             EvidenceAnswers(shelf, lambda why: perform(why, _unheard)),
             self._desk,
         )

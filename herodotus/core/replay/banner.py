@@ -44,6 +44,8 @@ header { padding: .4rem .8rem; border-bottom: 2px solid var(--line) }
 h1, nav { display: inline; font-size: 1rem; font-weight: normal; margin: 0 }
 h1, nav > * { margin-right: .8em; overflow-wrap: anywhere } a { color: var(--accent) }
 header > p { display: none; margin: 0 .8em 0 0; font-style: italic } header > p:target { display: inline }
+#herodotus-parts ul { max-height: 40vh; overflow: auto; margin: .2rem 0; overflow-wrap: anywhere }
+#herodotus-parts .far { font-weight: bold }
 #herodotus-simplified { margin: 0; padding: .2rem .8rem; font-style: italic }
 main { flex: 1; display: flex }
 iframe { flex: 1; border: 0; background: white }
@@ -54,7 +56,7 @@ _FRAME_SCRIPT = (
   "use strict";
   var frame = document.querySelector("iframe"), facts = document.documentElement.dataset, place = location.hash;
   var isNamed = "named" in facts, hasReported = false, shown = "", told = "", opened = -1000, timer = 0;
-  var home = new URL(facts.url).origin, begun = 0, ended = 0, again = 0;
+  var home = new URL(facts.url).origin, begun = 0, ended = 0, again = 0, dated = "";
   var visits = performance.getEntriesByType("navigation");
   if (place.length > 1 && place !== "#NEWER") frame.src = frame.src + place;
   // A page in the box has taken the original's path, by which a browser that comes back would ask for it in vain.
@@ -73,6 +75,38 @@ _FRAME_SCRIPT = (
     return (label[1] === "h" ? "http://" : "https://") + host + (label[2] ? ":" + label[2] : "");
   }
 
+  function day(text) {
+    var form = { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" };
+    return new Date(text).toLocaleDateString("en-GB", form);
+  }
+  // Of which days a page's parts are, our server says as well: the page might lie.
+  function date(page) {
+    var place = document.getElementById("herodotus-parts"), list = place.querySelector("ul");
+    dated = page;
+    place.hidden = true;
+    fetch(facts.archive + "parts/" + facts.date + "/" + page).then(function (answer) {
+      return answer.ok ? answer.json() : null;
+    }).then(function (found) {
+      if (!found || dated !== page) return;
+      var first = day(found.first), last = day(found.last), words = [];
+      if (first !== last) words.push("parts from " + first + " to " + last);
+      if (found.far) words.push(found.far + " more than " + found.drift_days + " days away");
+      if (found.missing) words.push(found.missing + (found.missing > 1 ? " parts" : " part") + " not archived");
+      if (!words.length) return;
+      place.querySelector("summary").textContent = words.join(", ");
+      found.parts.sort(function (one, other) { return Math.abs(other.offset_s) - Math.abs(one.offset_s); });
+      list.replaceChildren.apply(list, found.parts.map(function (part) {
+        var item = document.createElement("li"), link = document.createElement("a");
+        if (part.memento) link.href = facts.archive + part.memento.slice(5);
+        link.textContent = part.url;
+        if (part.is_far) item.className = "far";
+        item.append((part.date ? day(part.date) : "not archived") + " ", link);
+        return item;
+      }));
+      place.hidden = false;
+    }).catch(function () {});
+  }
+
   // What a page says of itself is its address and title; what the banner says of that address, our server does.
   function follow() {
     timer = 0;
@@ -80,6 +114,7 @@ _FRAME_SCRIPT = (
     history.replaceState(null, "", outer(shown));
     if (page === told) return;
     told = page;
+    date(page);
     fetch(outer(page), { headers: { "X-Herodotus-Banner": "1" } }).then(function (answer) {
       return answer.ok ? answer.text() : "";
     }).then(function (text) {
@@ -142,6 +177,7 @@ _FRAME_SCRIPT = (
       location.href = outer(url);
     }
   });
+  frame.addEventListener("load", function () { if (!dated) date(facts.url); });
   if (!isNamed) boxed();
   // A name that leads nowhere loads the browser's own page, which reports nothing.
   if (isNamed && "reports" in facts) {
@@ -226,7 +262,8 @@ def frame_html(context: ReplayContext, facts: BannerFacts, *, reports: bool = Tr
         f"<style>{_FRAME_STYLE}</style></head>"
         f"<body><header><h1>{_items(context, facts)[0][0]}</h1>"
         f'<p id="{NEWER_MARK}">Nothing older is archived: this is the nearest newer version.</p>'
-        f'<nav aria-label="Web archive">{items}</nav></header>'
+        f'<nav aria-label="Web archive">{items}</nav>'
+        '<details id="herodotus-parts" hidden><summary></summary><ul></ul></details></header>'
         '<p id="herodotus-simplified" hidden>Simplified view: this browser does not find names under localhost.</p>'
         # Labels give nothing to pages that do not say where they are from.
         f'<main><iframe title="{title}" src="{escape(source)}" sandbox="{allowed}" referrerpolicy="origin"></iframe>'

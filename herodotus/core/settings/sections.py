@@ -66,6 +66,10 @@ class HttpSettings:
     connections_per_network: int = whole(1, 100_000).setting(
         128, "and so many all addresses of a /24 together (of IPv6 a /48)"
     )
+    drift_days: int = whole(0, 36_500).setting(
+        30,
+        "a part of an archived page that is from so many days before or after the page is marked in the line above it",
+    )
     survey: bool = flag().setting(
         True, "read each new capture once more, for statistics and in-links; about 2 ms and 1 kB a page"
     )

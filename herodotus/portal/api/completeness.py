@@ -20,7 +20,9 @@ import anyio
 import msgspec
 from msgspec import Meta
 
+from crawler.core.link import DOUBTFUL_RULES, LinkKind
 from herodotus.core.errors import MalformedRecordError
+from herodotus.core.index_rows import DAY_S
 from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
@@ -29,19 +31,22 @@ from herodotus.portal.api.endpoints import (
     ApiEndpoint,
     ApiQuestion,
     Date,
+    NotHereError,
     Url,
     moment_of,
 )
 from herodotus.portal.api.links import ApiLinkKind, links_of
 from herodotus.portal.archive_pages import Asked
-from herodotus.portal.archive_questions import Shelf
+from herodotus.portal.archive_questions import Shelf, time_chosen
 from herodotus.portal.memento import memento_path
 from herodotus.portal.other_holders import RELAYED, Directions, Relay
 from herodotus.portal.request import Request
-from herodotus.portal.targets import spellings
+from herodotus.portal.targets import moment_at, spellings
 from herodotus.store import Catalogue, StoredCapture
 
 PARTS_MAX = 500
+SHEETS_MAX, SHEET_BYTES_MAX = 20, 256 * 1024
+"""Stylesheets of a page that are looked into."""
 ASKED_ELSEWHERE_MAX = 100
 ELSEWHERE_S = 8.0
 HOLDERS_ASKED = 2
@@ -99,11 +104,61 @@ class Completeness(msgspec.Struct, frozen=True, kw_only=True):
     parts_left_out: int
 
 
+class DatedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """`date` is that of the capture which is shown; `is_far`: it may have been another one on the page's day, and is
+    from many days before or after."""
+
+    url: str
+    kind: ApiLinkKind
+    state: PartState
+    date: str | None
+    offset_s: int | None
+    memento: str | None
+    is_far: bool
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """`first` and `last`: from when to when the page and its parts are; a part that surely was the same on the page's
+    day counts as of that day. `far` and `missing` count parts, `parts_left_out` those beyond the bounds."""
+
+    url: str
+    date: str
+    memento: str
+    first: str
+    last: str
+    drift_days: int
+    far: int
+    missing: int
+    parts: tuple[DatedPart, ...]
+    parts_left_out: int
+
+
 @dataclass(frozen=True, slots=True)
 class CompletenessAnswers:
     shelf: Shelf
     directions: Directions
     relay: Relay
+    drift_days: int
+
+    @ApiEndpoint(
+        "/api/v1/parts",
+        "When what a page of a date embeds was captured, as this archive shows it.",
+        cost=4.0,
+        may_be_elsewhere=True,
+    )
+    async def parts(self, question: MomentQuestion, asked: Asked) -> Parts:
+        urls = spellings(question.url)
+        chosen = await self.shelf.choose(urls, moment_of(question.date))
+        if chosen is None:
+            raise AbsentError(urls[0])
+
+        def work(catalogue: Catalogue) -> Parts:
+            page = catalogue.newest(chosen.url, chosen.time_s)
+            if page is None:
+                raise NotHereError("this peer's copy of that day is damaged, and it has no older one")
+            return parts_of(catalogue, page, chosen.shown_s, self.drift_days)
+
+        return await self.shelf.ask(work)
 
     @ApiEndpoint(
         "/api/v1/nearest",
@@ -220,6 +275,78 @@ def _unasked(part: PagePart) -> PagePart:
 def _part(nearest: Nearest, kind: ApiLinkKind, *, is_here: bool = True) -> PagePart:
     facts = msgspec.structs.asdict(nearest)
     return PagePart(**facts, kind=kind, is_here=is_here and nearest.date is not None)
+
+
+def parts_of(catalogue: Catalogue, page: StoredCapture, shown_s: int, drift_days: int) -> Parts:
+    """What the page embeds, and what its stylesheets do. What its scripts load nobody knows before they run."""
+    found: dict[str, DatedPart] = {}
+    left_out = sheets = 0
+    waiting = [page]
+    while waiting:
+        for link in links_of(waiting.pop()):
+            if not link.kind.is_embedded or link.url in found:
+                continue
+            if len(found) == PARTS_MAX:
+                left_out += 1
+                continue
+            held, time_s, state = _shown_at(catalogue, link.url, shown_s)
+            if time_s is None and link.rule in DOUBTFUL_RULES:  # it may be no address at all
+                continue
+            found[link.url] = _dated(
+                link.url, ApiLinkKind(link.kind.value), held, time_s, state, shown_s, drift_days
+            )
+            if time_s is None or sheets == SHEETS_MAX or link.kind is not LinkKind.REQUISITE:
+                continue
+            sheet = catalogue.newest(held, time_s)
+            if sheet is not None and sheet.media_type == "text/css" and sheet.body_bytes <= SHEET_BYTES_MAX:
+                sheets += 1
+                waiting.append(sheet)
+    parts = tuple(found.values())
+    drifted = [shown_s + (one.offset_s or 0) for one in parts if one.state is not PartState.COHERENT]
+    return Parts(
+        url=page.url,
+        date=format_date(shown_s),
+        memento=memento_path(page.url, shown_s),
+        first=format_date(min([shown_s, *drifted])),
+        last=format_date(max([shown_s, *drifted])),
+        drift_days=drift_days,
+        far=sum(one.is_far for one in parts),
+        missing=sum(one.state is PartState.MISSING for one in parts),
+        parts=parts,
+        parts_left_out=left_out,
+    )
+
+
+def _shown_at(catalogue: Catalogue, url: str, moment_s: int) -> tuple[str, int | None, PartState]:
+    """The address under which it is held, and which of its captures a page of that moment is given."""
+    for held in (url, *catalogue.spellings((url,))):
+        near = catalogue.around(held, moment_s)
+        if near is not None:
+            time_s = time_chosen(catalogue, held, near, moment_at(moment_s))
+            return held, time_s, nearest_to(catalogue, held, moment_s).state
+    return url, None, PartState.MISSING
+
+
+def _dated(
+    url: str,
+    kind: ApiLinkKind,
+    held: str,
+    time_s: int | None,
+    state: PartState,
+    shown_s: int,
+    drift_days: int,
+) -> DatedPart:
+    offset_s = None if time_s is None else time_s - shown_s
+    is_sure = state is PartState.COHERENT
+    return DatedPart(
+        url=url,
+        kind=kind,
+        state=state,
+        date=None if time_s is None else format_date(time_s),
+        offset_s=offset_s,
+        memento=None if time_s is None else memento_path(held, time_s),
+        is_far=offset_s is not None and not is_sure and abs(offset_s) > drift_days * DAY_S,
+    )
 
 
 def nearest_to(catalogue: Catalogue, url: str, moment_s: int) -> Nearest:

@@ -38,7 +38,7 @@ _WHERE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 
 
 class RestApi:
-    paths = re.compile("/api/v1/")
+    paths = re.compile("/api/v1/|/web/parts/")
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class RestApi:
         return json.dumps(describe(endpoints), ensure_ascii=False, indent=1).encode()
 
     async def answer(self, asked: Asked) -> Answer | None:
+        asked = replace(asked, request=_as_question(asked.request))
         if asked.request.path == DESCRIPTION_PATH and asked.request.method in ("GET", "HEAD"):
             return Answer(content_type="application/json", body=self._description, headers=dict(_READ))
         allowed: set[str] = set()
@@ -140,6 +141,17 @@ class RestApi:
 
 
 _READ = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", **PUBLIC}
+
+
+_PARTS = re.compile(r"/web/parts/(\d{4,14})/(.+)", re.DOTALL | re.ASCII)
+
+
+def _as_question(request: Request) -> Request:
+    """The page around an archived one asks below `/web/`, as for all that it shows."""
+    parts = _PARTS.fullmatch(request.target)
+    if parts is None:
+        return request
+    return replace(request, target=f"/api/v1/parts?{query_of([('url', parts[2]), ('date', parts[1])])}")
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -117,6 +117,7 @@ class Room(Library):
             perform=perform,
             saves=saves,
             peer=STATUS.peer_id,
+            drift_days=30,
             asking=self.ring,
         )
         self.handlers = Handlers(

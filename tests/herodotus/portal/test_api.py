@@ -441,6 +441,66 @@ def test_completeness_tells_each_part_s_state_and_one_score() -> None:
     problem(room, f"/api/v1/nearest?url={SITE}/none", 404)
 
 
+def test_the_parts_of_a_page_are_dated_as_they_are_shown() -> None:
+    names = (b"same", b"seen", b"changed", b"old", b"new", b"none", b"near?b=1&a=2")
+    page = b'<link rel=stylesheet href="/style.css">' + b"".join(b'<img src="/%s">' % name for name in names)
+    room = Room(
+        response(HOME, "20260510", page),
+        response(f"{SITE}/style.css", "20260503", b"a{background:url(/in/style)}", "text/css"),
+        response(f"{SITE}/in/style", "20251224", b"i", "image/png"),
+        response(f"{SITE}/same", "20200101", b"s", "image/png"),
+        response(f"{SITE}/same", "20260601", b"s", "image/png"),
+        response(f"{SITE}/seen", "20200101", b"v", "image/png"),
+        response(f"{SITE}/changed", "20260409", b"1", "image/png"),
+        response(f"{SITE}/changed", "20260511", b"2", "image/png"),
+        response(f"{SITE}/old", "20260410", b"o", "image/png"),
+        response(f"{SITE}/new", "20260809", b"n", "image/png"),
+        response(f"{SITE}/near?a=2&b=1", "20260509", b"n", "image/png"),
+        visits=((f"{SITE}/seen", "20260510"), (HOME, "20260515")),
+    )
+    told = asked(room, f"/api/v1/parts?url={HOME}&date=20260510")
+    shown = [
+        (one["url"].removeprefix(f"{SITE}/"), one["state"], (one["date"] or "")[:10], one["is_far"])
+        for one in told["parts"]
+    ]
+    assert shown == [
+        ("style.css", "older", "2026-05-03", False), ("same", "coherent", "2020-01-01", False),
+        ("seen", "coherent", "2020-01-01", False), ("changed", "changed", "2026-04-09", True),
+        ("old", "older", "2026-04-10", False), ("new", "newer", "2026-08-09", True), ("none", "missing", "", False),
+        ("near?b=1&a=2", "older", "2026-05-09", False), ("in/style", "older", "2025-12-24", True),
+    ]  # fmt: skip
+    for one in told["parts"]:
+        if one["memento"]:
+            path = one["memento"].replace("/https:", "im_/https:")
+            asked_for = f"/web/20260510000000im_/{one['url']}"
+            led = room.get(asked_for)
+            assert led.headers.get("Location", path) == path, "as the page is given it"
+    assert (told["first"][:10], told["last"][:10]) == ("2025-12-24", "2026-08-09")
+    assert (told["far"], told["missing"], told["drift_days"], told["parts_left_out"]) == (3, 1, 30, 0)
+    later = asked(
+        room, f"/api/v1/parts?url={HOME}&date=20260515000000"
+    )  # at a visit that found the page unchanged
+    assert (later["date"][:10], later["parts"][3]["date"][:10]) == ("2026-05-15", "2026-05-11")
+    problem(room, f"/api/v1/parts?url={SITE}/never", 404)
+    assert json.loads(room.get(f"/web/parts/20260510/{HOME}").body) == told
+    bent = json.loads(room.get(f"/web/parts/20260509/{SITE}/near?b=1&a=2").body)
+    assert bent["url"] == f"{SITE}/near?a=2&b=1"
+
+
+def test_what_a_script_only_may_mean_is_a_part_where_it_is_archived() -> None:
+    page = b'<script>var a = "/one.png", b = "/two.png";</script>'
+    room = Room(response(HOME, "20260510", page), response(f"{SITE}/two.png", "20260509", b"2", "image/png"))
+    told = asked(room, f"/api/v1/parts?url={HOME}")
+    assert [one["url"] for one in told["parts"]] == [f"{SITE}/two.png"]
+    assert told["missing"] == 0
+
+
+def test_a_page_of_many_parts_is_told_up_to_a_bound() -> None:
+    page = b"".join(b"<img src=/%d>" % number for number in range(520))
+    told = asked(Room(response(HOME, "20260510", page)), f"/api/v1/parts?url={HOME}")
+    assert (len(told["parts"]), told["parts_left_out"], told["missing"]) == (500, 20, 500)
+
+
 def test_a_page_that_shows_nothing_else_is_whole(room: Room) -> None:
     facts = asked(room, f"/api/v1/completeness?url={HOME}")
     assert (facts["score"], facts["parts"]) == (1.0, [])
@@ -513,7 +573,7 @@ def test_the_description_names_every_parameter_and_answer(room: Room) -> None:
     )
     operations = [one for path in document["paths"].values() for one in path.values()]
     names = [one["operationId"] for one in operations]
-    assert len(set(names)) == len(names) == 23
+    assert len(set(names)) == len(names) == 24
     assert all(one["description"] for op in operations for one in op["parameters"] if one["name"] != "number")
 
 

@@ -44,6 +44,10 @@ document.getElementById("made").appendChild(i);
 fetch("https://tracker.example/beacon").catch(function () {{}});</script>"""
 
 
+MIXED = """<!DOCTYPE html><title>Mixed</title><img src=/pictures/old.png><img src=/pictures/one.png>
+<img src="/never.png"><a id=front href="/">front</a>"""
+
+
 def site() -> Iterator[Deposit]:
     for day, colour in DAYS.items():
         red, _, blue = colour
@@ -56,6 +60,8 @@ def site() -> Iterator[Deposit]:
         yield response(f"{SITE}/second.html", day, second.encode())
         third = f'<title>Third {day}</title><h1>Third of {day}</h1><a id=next href="/">front</a>'
         yield response(f"{SITE}/third.html", day, third.encode())
+    yield response(f"{SITE}/mixed.html", "20260105060000", MIXED.encode())
+    yield response(f"{SITE}/pictures/old.png", "20250503", picture(1, 2, 3), "image/png")
     yield response(f"{SITE}/attack.html", "20260101000000", ATTACKS.encode())
     yield response(f"{SITE}/sw.js", "20260101000000", b"self.x = 1", "text/javascript")
 
@@ -161,3 +167,28 @@ async def test_attacks_of_an_archived_page_gain_nothing(peer: RunningPeer, tmp_p
         functions = ("/api", "/healthz", "/status", "/save")
         assert [one for one in window.asked if one.removeprefix(peer.http).startswith(functions)] == []
         assert f"{peer.http}/" not in window.asked
+
+
+async def test_the_banner_says_from_which_days_the_parts_are(peer: RunningPeer, tmp_path: Path) -> None:
+    async with browser(tmp_path) as window:
+        await window.visit(f"{peer.http}/web/20260105060000/{SITE}/mixed.html")
+        told = "document.querySelector('header details:not([hidden]) summary')"
+        await window.until(f"{told} !== null", anywhere=False)
+        assert await window.run(f"{told}.textContent") == (
+            "parts from 3 May 2025 to 5 January 2026, 1 more than 30 days away, 1 part not archived"
+        )
+        await window.run(f"{told}.click()")
+        rows = await window.run("Array.from(document.querySelectorAll('header li'), e => e.innerText)")
+        assert rows == [
+            f"3 May 2025 {SITE}/pictures/old.png",
+            f"5 January 2026 {SITE}/pictures/one.png",
+            f"not archived {SITE}/never.png",
+        ]
+        assert await window.run("document.querySelector('header li.far a').getAttribute('href')") == (
+            f"/web/20250503000000/{SITE}/pictures/old.png"
+        )
+        inside = await window.until("document.title === 'Mixed'", framed=True)
+        await window.follow("#front", inside, "document.title === 'Front 20260105060000'", framed=True)
+        await window.until(
+            "document.querySelector('header summary').textContent === '1 part not archived'", anywhere=False
+        )
