@@ -310,9 +310,17 @@
   var tell = window.parent.postMessage.bind(window.parent), realParent = window.parent;
   var isOutermost = realParent !== window && realParent === window.top;
 
+  // The archived page that fills the frame: what a script is told that compares `top` with a window.
+  function outermost() {
+    var w = window, up = realParent;
+    while (up !== w && up !== window.top) { w = up; up = w.parent; }
+    return w;
+  }
+
   function dressed(w) {
     if (w.__hdpm) return;
     global(w, "__hdpm", argumentsOfMessage);
+    global(w, "__hdtop", outermost());
     global(w, "__hdi", imported);
     requests(w);
 //[box

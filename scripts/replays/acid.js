@@ -55,6 +55,7 @@ check("location.search", function () { same(location.search, "?x=1"); });
 check("location.hostname", function () { same(location.hostname, "a.acid.example"); });
 check("top === self", function () { same(top === self, true); });
 check("parent === self", function () { same(parent === self, true); });
+check("top.location", function () { same(top.location.href === location.href, true); });
 check("frameElement", function () { same(window.frameElement, null); });
 check("document.URL", function () { same(document.URL, A + "/dir/page.html?x=1"); });
 check("document.documentURI", function () { same(document.documentURI, A + "/dir/page.html?x=1"); });

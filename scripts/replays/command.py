@@ -30,7 +30,7 @@ QUIET_S = 8.0
 """The last attack begins after 1.5 s; a peer connection asks its server within a second."""
 GOING_S = 1.0
 _OWN = re.compile(
-    r"CONNECT [\w.-]+\.(?:googleapis\.com|google\.com|mozilla\.com|mozilla\.net|mozilla\.org):443"
+    r"(?:CONNECT |GET http://)[\w.-]+\.(?:googleapis\.com|google\.com|mozilla\.com|mozilla\.net|mozilla\.org)(?::443|/)"
 )
 """Names that no page of ours has."""
 

@@ -9,6 +9,8 @@ so they are changed here:
   `location.assign(a)` becomes `location.assign(...f(a))`, and `location = a`, `location.href = a` set properties of
   ours, which do the same with the address that is led. Only where `location` is plainly the window's own.
 
+- `top`, where it is compared with a window or its place, becomes the archived page's outermost window
+
 Each `f` is our script's, or what gives the arguments as they are. All other bytes stay. A script is taken apart only
 where a quick look finds one of these. It is read as Latin-1, so that places are those of bytes.
 """
@@ -78,6 +80,7 @@ class _Call:
 def led_script(source: bytes, led: Callable[[bytes], bytes], own_url: bytes = b"") -> bytes:
     """`led` gives the archived address for the one of a module, or what it is given. `own_url`: of the script, as it
     was, in the sandbox; empty at a label."""
+    source = told_outermost(source)
     if not (_QUICK_BOXED if own_url else _QUICK).search(source):
         return source
     pieces: list[bytes] = []
@@ -86,6 +89,34 @@ def led_script(source: bytes, led: Callable[[bytes], bytes], own_url: bytes = b"
         pieces += (source[copied:start], new)
         copied = end
     return b"".join((*pieces, source[copied:]))
+
+
+_MAYBE_OUTERMOST = re.compile(
+    rb"\btop\s*(?:\.\s*location\b[\s.\w]{0,20})?[!=]==?|[!=]==?\s*(?:\w{1,20}\s*\.\s*)?top\b"
+)
+_TOP = rb"(?:(?:window|self|globalThis|parent)\s*\.\s*)?top"
+_WINDOW = rb"(?:window|self|globalThis|this|parent)(?:\s*\.\s*(?:window|self))?"
+_PLACE = rb"(?:(?:window|self|globalThis|document|this)\s*\.\s*)?location(?:\s*\.\s*(?:href|host|hostname))?"
+_PLACE_OF = rb"\s*\.\s*location(?:\s*\.\s*(?:href|host|hostname))?"
+_IS, _ENDS = rb"\s*[!=]==?\s*", rb"(?![\w$])(?!\s*[.(\[])"
+_OUTERMOST_LEFT = re.compile(
+    rb"(?<![\w$.])%b(?=%b%b%b|%b%b%b%b)" % (_TOP, _IS, _WINDOW, _ENDS, _PLACE_OF, _IS, _PLACE, _ENDS)
+)
+_OUTERMOST_RIGHT = re.compile(
+    rb"(?<![\w$.])(%b%b)%b%b|(?<![\w$.])(%b%b)%b(?=%b%b)"
+    % (_WINDOW, _IS, _TOP, _ENDS, _PLACE, _IS, _TOP, _PLACE_OF, _ENDS)
+)
+_OUTERMOST = b"(globalThis.__hdtop||globalThis.top)"
+
+
+def told_outermost(source: bytes) -> bytes:
+    """Where a script asks whether its window is the outermost one, it is told of the archived page's outermost: `top`
+    itself is our own page and cannot be given another value. Only where `top` is compared with a window or its place,
+    as it is an offset elsewhere."""
+    if not _MAYBE_OUTERMOST.search(source):
+        return source
+    source = _OUTERMOST_LEFT.sub(_OUTERMOST, source)
+    return _OUTERMOST_RIGHT.sub(lambda match: (match[1] or match[2]) + _OUTERMOST, source)
 
 
 def for_worker(source: bytes, client: str) -> bytes:

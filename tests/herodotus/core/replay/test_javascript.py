@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from herodotus.core.replay import Flag, Label, NamedSite, Names, ReplayContext, rewriter_for
-from herodotus.core.replay.javascript import ScriptRewriter, for_worker, led_script
+from herodotus.core.replay.javascript import ScriptRewriter, for_worker, led_script, told_outermost
 
 DATE = "20260509063412"
 NAMES = Names(scheme="http", suffix="localhost:5484", portals=("http://localhost:5484",))
@@ -199,3 +199,43 @@ def test_a_hostile_script_costs_no_more_than_its_length() -> None:
         started = time.process_time()
         led_script((piece * (400_000 // len(piece))).encode(), lambda address: address, OWN.encode())
         assert time.process_time() - started < 5
+
+
+OUTERMOST = "(globalThis.__hdtop||globalThis.top)"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if (@ != self) @.location = self.location", "if(@!==window.self){", "self === @&&a", "if (window==@) {",
+        "window!=@)", "@.location!=self.location", "if(@.location.href!=location.href)", "parent == @",
+        "document.location.host === @.location.host",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("top", ["top", "window.top", "self . top"])
+def test_a_script_that_compares_top_with_its_window_is_told_of_the_archived_one(
+    source: str, top: str
+) -> None:
+    written = source.replace("@.location =", "top.location =").replace("@", top)
+    after = source.replace("@.location =", "top.location =").replace("@", OUTERMOST)
+    assert told_outermost(written.encode()).decode() == after
+    assert led(written) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "top === 0", "if (top !== this.y)", "this.top !== this.bottom", "style.top == window.y", "top == selfish",
+        "a.self == top", "self == top.frames", "top == window(1)", "e.top === e", "top != self.pageYOffset",
+        "top = self",
+        "location.top == top", "stop == self", "self == topmost", "a.window == top", "top <= self",
+    ],
+)  # fmt: skip
+def test_another_top_stays(source: str) -> None:
+    assert told_outermost(source.encode()).decode() == source
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", ["top ==", "window . ", "!= ", "top.location    ", "self == ", "top", " "])
+def test_a_hostile_script_that_asks_for_top_costs_no_more_than_its_length(piece: str) -> None:
+    told_outermost((piece * (1_000_000 // len(piece)) + "top == ").encode())
