@@ -38,7 +38,8 @@ WITNESSES_OF_OUR_ADDRESS: Final = 2
 SIGHTINGS_MAX: Final = 16
 FRESH_S: Final = 20.0
 """What is answered at an address so soon still goes through its peer's router: some forget UDP after half a minute."""
-POSTED_PAYLOAD_BYTES_MAX: Final = m.POSTED_BYTES_MAX - SEALED_HEADER_BYTES - TAG_BYTES
+_SEALED_BYTES: Final = SEALED_HEADER_BYTES + TAG_BYTES
+POSTED_PAYLOAD_BYTES_MAX: Final = m.POSTED_BYTES_MAX - _SEALED_BYTES
 _POSTED_HOST: Final = b"\x01\x00"
 _POSTED_TEXT: Final = "100:"
 WayTo = Callable[[Contact, SocketAddress, float], tuple[SocketAddress, bool]]
@@ -130,6 +131,8 @@ class SessionEndpoint:
         """Where a peer was proven to be: datagrams that a relay passed on come from no address of its own."""
         self.events: list[TransportEvent] = []
         self.dropped: Counter[str] = Counter()
+        self.kinds_in: dict[type, int] = dict.fromkeys(_CLASS_OF, 0)  # bytes, sealed, of messages of a class
+        self.kinds_out: dict[type, int] = dict.fromkeys(_CLASS_OF, 0)
         self.datagrams_in = self.bytes_in = self.messages_in = self.messages_out = 0
         self.datagrams_out = self.bytes_out = 0  # counted by the shell, as are its drops
         self.link = SessionKeeper(
@@ -147,7 +150,7 @@ class SessionEndpoint:
     def receive(self, datagrams: list[tuple[bytes, SocketAddress]], now: float) -> list[Received]:
         """The messages in some datagrams; the others are answered, or dropped and counted."""
         batch: list[Received] = []
-        receive, decode = self.link.receive, self._decode
+        receive, decode, kinds = self.link.receive, self._decode, self.kinds_in
         size_bytes = 0
         for data, address in datagrams:
             size_bytes += len(data)
@@ -159,6 +162,7 @@ class SessionEndpoint:
             if isinstance(message, MessageRefused):
                 self.dropped[message.reason] += 1
                 continue
+            kinds[message.__class__] += len(data)
             peer = session.tag if session.tag.__class__ is _Peer else self._introduce(session, now)
             of_key, of_prefix = peer.buckets[message.__class__]
             if of_key.take(now) and of_prefix.take(now):
@@ -178,7 +182,9 @@ class SessionEndpoint:
             if session is None or now - session.used_at > FRESH_S:
                 target, is_chosen = self.way_to(to, target, now)
         bytes_max = POSTED_PAYLOAD_BYTES_MAX if is_posted(target) else PAYLOAD_BYTES_MAX
-        return self.link.send(encode_fitted(message, bytes_max), target, to.peer, now, is_chosen=is_chosen)
+        payload = encode_fitted(message, bytes_max)
+        self.kinds_out[message.__class__] += len(payload) + _SEALED_BYTES
+        return self.link.send(payload, target, to.peer, now, is_chosen=is_chosen)
 
     # --- handshakes and their news
 
@@ -288,6 +294,13 @@ class SessionEndpoint:
             messages_out=self.messages_out,
             sessions=len(self.link.sessions),
             waiting_datagrams=waiting,
+            kinds=MappingProxyType(
+                {
+                    kind.__name__: (self.kinds_in[kind], size)
+                    for kind, size in self.kinds_out.items()
+                    if size or self.kinds_in[kind]
+                }
+            ),
             dropped=MappingProxyType(dict(self.link.dropped + self.dropped)),
             done=MappingProxyType(dict(self.link.done)),
         )

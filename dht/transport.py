@@ -59,7 +59,9 @@ OnEvent = Callable[[TransportEvent, float], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportStatistics:
-    """Counted since the start. `dropped` and `done` go by the words of `docs/protocol/ring.md`."""
+    """Counted since the start. `dropped` and `done` go by the words of `docs/protocol/ring.md`, `kinds` (bytes in and
+    out, sealed) by the messages of `dht.core.messages`; what no kind has are handshakes and signs of life.
+    """
 
     datagrams_in: int
     datagrams_out: int
@@ -69,5 +71,6 @@ class TransportStatistics:
     messages_out: int
     sessions: int
     waiting_datagrams: int
+    kinds: Mapping[str, tuple[int, int]]
     dropped: Mapping[str, int]
     done: Mapping[str, int]

@@ -24,7 +24,8 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficStatus:
-    """UDP of the ring since the start; `dropped` by reason."""
+    """UDP of the ring since the start; `dropped` by reason. `kinds`: bytes in and out by kind of message; the rest are
+    handshakes, signs of life and what was dropped."""
 
     bytes_in: int = 0
     bytes_out: int = 0
@@ -32,6 +33,7 @@ class TrafficStatus:
     datagrams_out: int = 0
     sessions: int = 0
     gossip_bits_per_s: float = 0.0
+    kinds: dict[str, tuple[int, int]] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
 
 

@@ -429,6 +429,7 @@ class RingMembership:
                 datagrams_out=traffic.datagrams_out,
                 sessions=traffic.sessions,
                 gossip_bits_per_s=round(ring.gossip_bits_per_s, 1),
+                kinds=dict(traffic.kinds),
                 dropped={**dict(traffic.dropped), **dict(ring.counts), **dict(figures.dial_backs)},
             ),
         )

@@ -110,6 +110,18 @@ METRICS = (
         "direction",
     ),
     MetricRow(
+        "ring_received_bytes_total",
+        "Of these bytes, what came in messages of each kind.",
+        lambda s, _: {kind: size for kind, (size, _out) in s.ring.traffic.kinds.items()},
+        "kind",
+    ),
+    MetricRow(
+        "ring_sent_bytes_total",
+        "What left in messages of each kind.",
+        lambda s, _: {kind: size for kind, (_in, size) in s.ring.traffic.kinds.items()},
+        "kind",
+    ),
+    MetricRow(
         "ring_dropped_total", "Datagrams that were dropped.", lambda s, _: s.ring.traffic.dropped, "reason"
     ),
     MetricRow(

@@ -126,6 +126,8 @@ async def test_a_request_is_answered_through_a_fresh_session(host: str) -> None:
         assert figures.messages_in == 2
         assert not figures.dropped
         assert bert.statistics().messages_out == 2
+        assert figures.kinds == {"Ping": (0, 74), "Pong": (74, 0)}, "3 bytes each, sealed 37"
+        assert bert.statistics().kinds == {"Ping": (74, 0), "Pong": (0, 74)}
 
 
 async def test_messages_come_in_order_from_the_peer_that_its_key_proves() -> None:

@@ -15,6 +15,7 @@ SHOWN_MAX = 64
 """Rows of a table: a peer has at most 16 successors and 64 positions."""
 AUDITS_SHOWN = 5
 OBSERVED_SHOWN = 5
+KINDS_SHOWN = 6
 _SENTENCE_MAX = 600
 _WIDTH = 13
 _Facts = Mapping[str, Any]
@@ -172,6 +173,7 @@ def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[st
         *_place_lines(_dict(ring, "places")),
         *map(_uncallable_line, _dicts(ring.get("uncallable"))),
         _line("  traffic", _traffic(ring, facts, previous)),
+        *_kind_lines(_dict(_dict(ring, "traffic"), "kinds")),
     ]
     dropped = _dict(_dict(ring, "traffic"), "dropped")
     if dropped:
@@ -228,6 +230,18 @@ def _traffic(ring: _Facts, facts: _Facts, previous: _Facts | None) -> str:
     ]
     sessions = _number(traffic.get("sessions"))
     return f"in {_bytes(rates[0])}/s, out {_bytes(rates[1])}/s, {sessions:,.0f} sessions"
+
+
+def _kind_lines(kinds: _Facts) -> list[str]:
+    """Most of it by kind of message, since the start."""
+    sizes = {
+        str(kind): [_number(size) for size in both]
+        for kind, both in kinds.items()
+        if isinstance(both, list | tuple)
+    }
+    most = sorted(sizes, key=lambda kind: (-sum(sizes[kind]), kind))[:KINDS_SHOWN]
+    told = ", ".join(f"{harmless(kind)} {' and '.join(map(_bytes, sizes[kind]))}" for kind in most)
+    return [_line("  in and out", told)] if told else []
 
 
 def _arc_lines(arcs: object) -> list[str]:

@@ -30,7 +30,13 @@ FACTS: dict[str, Any] = {
             }
         ],
         "unwell": {"0123456789abcdef": "unreachable"},
-        "traffic": {"bytes_in": 5_000, "bytes_out": 4_000, "sessions": 2, "dropped": {"flood": 3}},
+        "traffic": {
+            "bytes_in": 5_000,
+            "bytes_out": 4_000,
+            "sessions": 2,
+            "kinds": {"Ping": [45, 90], "Digest": [2_144, 1_072], "Pong": "none"},
+            "dropped": {"flood": 3},
+        },
     },
     "crawl": {"known": 9, "due": 1},
     "store": {},
@@ -52,6 +58,7 @@ def test_a_status_is_small_aligned_tables() -> None:
         "  reached at 192.0.2.7:4484",
         "  outside    no router was asked",
         "  traffic    in 50 B/s, out 40 B/s, 2 sessions",
+        "  in and out Digest 2,144 B and 1,072 B, Ping 45 B and 90 B",
         "  dropped    flood 3",
         "",
         "  holds keys after  up to             of the circle",
