@@ -106,3 +106,24 @@ def reader(kind: type[Message]) -> Callable[[bytes], Message]:
             raise MalformedError(str(error)[:200]) from error
 
     return read
+
+
+class _Versioned(Protocol):
+    @property
+    def version(self) -> int: ...
+
+
+Body = TypeVar("Body", bound=_Versioned)
+
+
+def reader_of_version(kind: type[Body], version: int) -> Callable[[bytes], Body]:
+    """As `reader`, of bodies that begin with their version; another one is a MalformedError too."""
+    read = reader(kind)
+
+    def decode(body: bytes) -> Body:
+        found = read(body)
+        if found.version != version:
+            raise MalformedError("version")
+        return found
+
+    return decode

@@ -3,15 +3,14 @@
 The types say what may stand in a message. What breaks them is a MalformedError.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Final, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
-from herodotus.core.errors import MalformedError
 from herodotus.core.signatures import SignedWindow
-from herodotus.peers.calls import encode, reader
+from herodotus.peers.calls import encode, reader_of_version
 
 TAKE: Final = "work.take"
 GIVE: Final = "work.give"
@@ -111,25 +110,10 @@ class Taken(msgspec.Struct, frozen=True, array_like=True):
     """So many were waited for."""
 
 
-Body = TypeVar("Body", Take, Work, Give, Taken)
-
-
-def _of_our_version(kind: type[Body]) -> Callable[[bytes], Body]:
-    read = reader(kind)
-
-    def decode(body: bytes) -> Body:
-        found = read(body)
-        if found.version != VERSION:
-            raise MalformedError("version")
-        return found
-
-    return decode
-
-
-decode_take = _of_our_version(Take)
-decode_work = _of_our_version(Work)
-decode_give = _of_our_version(Give)
-decode_taken = _of_our_version(Taken)
+decode_take = reader_of_version(Take, VERSION)
+decode_work = reader_of_version(Work, VERSION)
+decode_give = reader_of_version(Give, VERSION)
+decode_taken = reader_of_version(Taken, VERSION)
 
 
 def encode_take(

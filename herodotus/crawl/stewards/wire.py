@@ -4,8 +4,8 @@ The types say what may stand in a message. What breaks them, or says what cannot
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -13,7 +13,7 @@ from msgspec import Meta
 from crawler.core.politeness import STARTS_MAX
 from herodotus.core.errors import MalformedError
 from herodotus.core.signatures import ADDRESSES_MAX
-from herodotus.peers.calls import encode, reader
+from herodotus.peers.calls import encode, reader_of_version
 
 VERSION = 1
 ASKS_MAX = 256
@@ -159,30 +159,10 @@ class _RulesReply(msgspec.Struct, frozen=True, array_like=True):
     answer: RulesAnswer
 
 
-class _Versioned(Protocol):
-    @property
-    def version(self) -> int: ...
-
-
-Body = TypeVar("Body", bound=_Versioned)
-
-
-def _of_our_version(kind: type[Body]) -> Callable[[bytes], Body]:
-    read = reader(kind)
-
-    def decode(body: bytes) -> Body:
-        found = read(body)
-        if found.version != VERSION:
-            raise MalformedError("version")
-        return found
-
-    return decode
-
-
-decode_asks = _of_our_version(Asks)
-decode_rules_ask = _of_our_version(RulesAsk)
-_decode_answers = _of_our_version(LeaseAnswers)
-_decode_rules = _of_our_version(_RulesReply)
+decode_asks = reader_of_version(Asks, VERSION)
+decode_rules_ask = reader_of_version(RulesAsk, VERSION)
+_decode_answers = reader_of_version(LeaseAnswers, VERSION)
+_decode_rules = reader_of_version(_RulesReply, VERSION)
 
 
 def to_ms(seconds: float, *, up: bool = False) -> int:
