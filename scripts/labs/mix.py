@@ -36,8 +36,8 @@ def mix(lab: Laboratory, asked: Asked) -> Rows:
     pages = lab.serve(hosts=6 if asked.is_short else HOSTS, pages_max=PAGES_MAX)
     public = ring.begin(4, v6=True)
     made = {one.name: Made(host=one.host, outside=one.host.addresses) for one in public}
-    made |= _made(lab.internet, ring, MIXED)
-    _wait_standings(lab, ring)
+    made |= made_on(lab.internet, ring, MIXED)
+    wait_standings(lab, ring)
     if asked.is_long:
         _wait_closed_members(lab, ring)
     public[0].command("crawl", *pages, "--quiet")
@@ -74,8 +74,8 @@ def half(lab: Laboratory, asked: Asked) -> Rows:
     pages = lab.serve(hosts=4 if asked.is_short else SMALL_HOSTS, pages_max=PAGES_MAX)
     open_ring.begin(8, prefix="open")
     public = half_ring.begin(4)
-    made = _made(lab.internet, half_ring, ("upnp",) * 4)
-    _wait_standings(lab, half_ring)
+    made = made_on(lab.internet, half_ring, ("upnp",) * 4)
+    wait_standings(lab, half_ring)
     lab.must("eight members in each ring", lambda: half_ring.is_whole(8), STARTED_S)
     for ring in (open_ring, half_ring):
         next(iter(ring.volunteers.values())).command("crawl", *pages, "--quiet")
@@ -102,7 +102,7 @@ def half(lab: Laboratory, asked: Asked) -> Rows:
     ]
 
 
-def _made(internet: Internet, ring: LabRing, kinds: Sequence[str]) -> dict[str, Made]:
+def made_on(internet: Internet, ring: LabRing, kinds: Sequence[str]) -> dict[str, Made]:
     """A peer for each, started."""
     made = {}
     for number, kind in enumerate(kinds):
@@ -123,7 +123,7 @@ def _said(ring: LabRing) -> list[str]:
     return [claim_of(sentence_of(facts)).standing for facts in ring.statuses().values()]
 
 
-def _wait_standings(lab: Laboratory, ring: LabRing) -> None:
+def wait_standings(lab: Laboratory, ring: LabRing) -> None:
     """Until each peer says what it is, and has said it for a test's time."""
     names = len(ring.volunteers)
     lab.until(

@@ -15,6 +15,7 @@ from scripts.labs.families import families
 from scripts.labs.faults import faults
 from scripts.labs.helpers import ONCE, helpers
 from scripts.labs.homes import homes
+from scripts.labs.idle import idle
 from scripts.labs.internet import CannotMake
 from scripts.labs.kinds import KINDS, kinds
 from scripts.labs.laboratory import Asked, LabFailed, Laboratory, Rows, Scenario
@@ -36,6 +37,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "faults": Scenario(play=faults, limit_s=2_000),
         "families": Scenario(play=families, limit_s=1_500, settings=SETTINGS),
         "addresses": Scenario(play=addresses, limit_s=1_500, settings=SETTINGS),
+        "idle": Scenario(play=idle, limit_s=1_200, settings=MappingProxyType({})),
         "closed": Scenario(play=closed, limit_s=1_200, settings=SETTINGS),
     }
 )
@@ -125,7 +127,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--keep", action="store_true", help="keep homes and logs, also when all holds")
     parser.add_argument("--short", action="store_true", help="fewer kinds of lines, no crawl; a minute")
     parser.add_argument(
-        "--long", action="store_true", help="closed peers wait for everybody's half an hour (closed, mix)"
+        "--long",
+        action="store_true",
+        help="closed peers wait for everybody's half an hour (closed, idle, mix)",
     )
     parser.add_argument(
         "--kind",
