@@ -167,6 +167,7 @@ class OwnReach:
             return
         members = [contact for contacts in networks.values() for contact in contacts]
         self._random.shuffle(members)
+        members.sort(key=self._has_streamed)  # who was never called is the better witness
         by_peer = {contact.peer: contact for contact in members}
         chosen = choose_helpers(((c.peer, self._network_of(c)) for c in members), request.wanted)
         at = self._reader.me.address
@@ -207,5 +208,8 @@ class OwnReach:
     def _warmth(self, contact: Contact, answer: DialBackReply) -> Warmth:
         if answer.is_cold:
             return Warmth.STRANGER
+        return Warmth.BY_STREAM if self._has_streamed(contact) else Warmth.BY_DATAGRAM
+
+    def _has_streamed(self, contact: Contact) -> bool:
         host, _ = socket_address(contact.address.host, contact.address.port)
-        return Warmth.BY_STREAM if self._streamed_to(host) else Warmth.BY_DATAGRAM
+        return self._streamed_to(host)

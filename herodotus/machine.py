@@ -5,7 +5,6 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crawler.core.rows import RowLimits
@@ -21,6 +20,7 @@ from herodotus.core.settings.sections import HttpSettings
 from herodotus.home import clock
 from herodotus.peers.finders import finders_of, outgoing_hosts, pinhole_gateways, router_gateways
 from herodotus.peers.membership import FinderParts
+from herodotus.peers.net.arranged import connect_and_reset
 from herodotus.peers.net.certificate import caller_context
 from herodotus.peers.net.line import LineBrokenError, WrongProtocolError
 from herodotus.peers.net.tls_line import TcpPort, TlsLine, claim_tcp, dial_tls
@@ -64,7 +64,7 @@ class Machine(ThreadWorkers, LocalStorage):
         return await dial_tls(host, port, self._tls)
 
     async def knock(self, host: str, port: int) -> None:
-        await (await anyio.connect_tcp(host, port)).aclose()
+        await connect_and_reset((host, port))
 
     async def dial_stream(self, address: tuple[str, int], peer: bytes) -> bool:
         try:

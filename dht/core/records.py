@@ -300,11 +300,6 @@ def is_passed_over(record: PeerRecord) -> bool:
     return bool(record.flags & SLOW) or all(len(line.host) != IPV4_BYTES for line in record.lines)
 
 
-def stream_port(address: Address, lines: tuple[Line, ...]) -> int:
-    """Where streams come in at the host of an address, 0 for nowhere; its own number where no line tells another."""
-    return next((line.tcp for line in lines if line.host == address.host), address.port)
-
-
 def is_address(address: Address) -> bool:
     return is_host(address.host) and 0 <= address.port < 1 << 16
 

@@ -1,9 +1,14 @@
 """Do calls get through to those that matter? A member may answer datagrams while nothing reaches its TCP port.
 
 Then the ring's lists are right, and yet no copy, link or lease gets there. So a peer notes which calls worked, and
-*knocks* where none did lately: it opens a TCP connection and closes it. One after the other, those first of which
-nothing is known; one that does not answer is tried again at once. Two knocks in vain, or four calls in vain with none
-that worked, and the member counts as uncallable until one gets through.
+*knocks*: it opens a TCP connection and closes it. Two knocks in vain, or four calls in vain with none that worked, and
+the member counts as uncallable until one gets through.
+
+A member whose router closes should hear of it soon, however few call it, and calls may go by connections that were
+open before. So each peer has one *ward*, the member whose key comes next after its own: it knocks there all the time,
+and each member that can be called has somebody who does. Its neighbours on the ring it tries one after the other, and
+rarely those that only relays reach: such a call costs all three of them thirty times the bytes, and the closed peer
+notices by itself that a line of its own broke.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -22,6 +27,8 @@ CALLS: Final = 4
 CALLS_WITHIN_S: Final = 3_600.0
 """A call in vain that is older says nothing of today."""
 PROVEN_MIN_S: Final = 600.0
+ARRANGED_REST_S: Final = 3_600.0
+"""Where a relay has to arrange it: 6 kB at each of the three, which each few minutes would be an idle line's most."""
 CYCLES: Final = 3
 """So many rounds of knocks may pass before what worked counts no more."""
 KNOWN_MAX: Final = 1_024
@@ -51,15 +58,28 @@ class _Known:
 
 class Reach:
     def __init__(self, every_s: float) -> None:
-        """One knock in so many seconds, where nothing is wrong; 0 for none at all."""
+        """One knock in so many seconds at the ward, and one at others, where nothing is wrong; 0 for none at all."""
         self._every_s = every_s
         self._known: dict[PeerKey, _Known] = {}
         self._targets: tuple[PeerKey, ...] = ()
+        self._arranged: frozenset[PeerKey] = frozenset()
+        self._ward: PeerKey | None = None
         self._knocked_at = float("-inf")
+        """The last knock at another one than the ward."""
 
-    def watch(self, neighbours: Iterable[PeerKey], members: Iterable[PeerKey]) -> None:
-        """Who must be callable now; of others that are members, what calls showed is kept."""
+    def watch(
+        self,
+        neighbours: Iterable[PeerKey],
+        members: Iterable[PeerKey],
+        *,
+        ward: PeerKey | None = None,
+        arranged: Iterable[PeerKey] = (),
+    ) -> None:
+        """Who must be callable now, and which of them by relays alone; of others that are members, what calls showed
+        is kept.
+        """
         self._targets = tuple(dict.fromkeys(neighbours))[:TARGETS_MAX]
+        self._arranged, self._ward = frozenset(arranged), ward
         kept = {*members, *self._targets}
         self._known = {peer: known for peer, known in self._known.items() if peer in kept}
 
@@ -82,7 +102,8 @@ class Reach:
 
     def knocks(self, peer: PeerKey, now: float) -> None:
         """A knock begins."""
-        self._knocked_at = now
+        if peer != self._ward:
+            self._knocked_at = now
         if (known := self._of(peer)) is not None:
             known.knocked_at = now
 
@@ -111,7 +132,8 @@ class Reach:
         if not self._every_s:
             return None
         doubtful = [peer for peer, known in self._known.items() if known.failed_at is not None]
-        asked = dict.fromkeys(peer for peer in (*self._targets, *doubtful) if peer not in under_way)
+        ward = () if self._ward is None else (self._ward,)
+        asked = dict.fromkeys(peer for peer in (*ward, *self._targets, *doubtful) if peer not in under_way)
         due = [(self._due(peer, now), peer) for peer in asked]
         if not due:
             return None
@@ -126,9 +148,13 @@ class Reach:
             if known.knocked_at is None or known.knocked_at < known.since:
                 return known.failed_at
             return known.knocked_at + (AGAIN_S if known.is_uncallable(now) else CONFIRM_S)
+        if peer == self._ward:  # calls may go by a connection that has been open for long
+            return now if known.knocked_at is None else known.knocked_at + self._every_s
         assert known.reached_at is not None
-        cycle_s = self._every_s * len(self._targets)
-        return max(self._knocked_at + self._every_s, known.reached_at + cycle_s)
+        return max(self._knocked_at + self._every_s, known.reached_at + self._rest_s(peer))
+
+    def _rest_s(self, peer: PeerKey) -> float:
+        return ARRANGED_REST_S if peer in self._arranged else self._every_s * len(self._targets)
 
     # -- what is known ------------------------------------------------------------------------------------
 
@@ -144,9 +170,9 @@ class Reach:
         """To each neighbour a call or a knock got through within bounded time, and nobody is uncallable."""
         if not self._every_s:
             return not self.uncallable(now)
-        oldest = now - max(PROVEN_MIN_S, CYCLES * self._every_s * len(self._targets))
         for peer in self._targets:
             known = self._known.get(peer)
+            oldest = now - max(PROVEN_MIN_S, CYCLES * self._rest_s(peer))
             if known is None or known.reached_at is None or known.reached_at < oldest:
                 return False
         return not self.uncallable(now)

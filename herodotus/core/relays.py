@@ -28,6 +28,9 @@ KNOCKS_AT: Final = Rate(per_second=5, burst=50)
 
 WANTED: Final = 3
 TRIED: Final = 8
+SPARED: Final = 2
+"""So many of those that could be relays are not tried while there are enough others. A router lets in those to whom a
+stream was opened, so whether the port is open again only others can tell (ADR 49); one of them may be away."""
 REFUSED_S: Final = 300.0
 """Until a relay that refused, or did not answer, is asked again."""
 FULL_AFTER_S: Final = 1800.0
@@ -211,7 +214,8 @@ class RelayKeeper:
             return []
         self._resting = {peer: until for peer, until in self._resting.items() if now < until}
         found = [one for one in members if one.peer not in self._resting and self.may_keep(one)]
-        return self._chance.sample(found, min(TRIED, len(found)))
+        lacking = self._wanted - len(self._kept)
+        return self._chance.sample(found, min(TRIED, max(len(found) - SPARED, lacking), len(found)))
 
     def may_keep(self, one: Candidate) -> bool:
         """Room for one more, and none of its place or area yet."""

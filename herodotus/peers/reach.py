@@ -1,10 +1,10 @@
-"""Which members can be called? Watches calls, and knocks at neighbours that were not called lately.
+"""Which members can be called? Watches calls, and knocks at one ward and at neighbours that were not called lately.
 
 `core/reach.py` decides whom and when; this shell opens the connections.
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -42,6 +42,8 @@ class ReachedRing(Protocol):
     def me(self) -> Contact: ...
     def statistics(self) -> NodeStatistics: ...
     def members(self) -> tuple[Member, ...]: ...
+    def callable_members(self) -> list[Contact]: ...
+    def relays_of(self, peer: PeerKey) -> tuple[Contact, ...]: ...
     def tell_calls_fail(self, peer: PeerKey) -> None:
         """To the member itself, which may not know."""
 
@@ -98,7 +100,15 @@ class ReachWatch:
         for node in self._ring.statistics().ring.nodes:
             before = () if node.predecessor is None else (node.predecessor,)
             near += [contact.peer for contact in (*before, *node.successors[:2])]
-        self._reach.watch((peer for peer in near if peer in self._members), self._members)
+        ring = self._ring
+        arranged = {peer for peer in self._members if ring.relays_of(PeerKey(peer))}
+        others = {one.peer for one in ring.callable_members()} & self._members.keys() - arranged
+        self._reach.watch(
+            (peer for peer in near if peer in self._members),
+            self._members,
+            ward=next_key(own, others),
+            arranged=arranged,
+        )
 
     @asynccontextmanager
     async def running(self, ring: ReachedRing) -> AsyncIterator[None]:
@@ -166,3 +176,8 @@ class ReachWatch:
 
     def _uncallable(self) -> int:
         return len(self._reach.uncallable(anyio.current_time()))
+
+
+def next_key(own: bytes, others: Collection[bytes]) -> bytes | None:
+    """The one after our own, round and round: so everybody is somebody's."""
+    return min(others, key=lambda key: (key <= own, key), default=None)

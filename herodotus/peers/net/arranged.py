@@ -10,6 +10,7 @@ on the first connection whose token fits; the called peer answers on any.
 """
 
 import errno
+import os
 import socket
 import struct
 from collections import OrderedDict
@@ -285,11 +286,26 @@ async def read_exactly(stream: SocketStream, size: int) -> bytes:
 
 async def _is_connected(sock: socket.socket, line: SocketAddress) -> bool:
     """False where it was refused, or where the pair of ports is taken: then the other's SYN has met our listener."""
+    return await _connect(sock, line) == 0 and sock.getsockname()[:2] != sock.getpeername()[:2]
+
+
+async def _connect(sock: socket.socket, line: SocketAddress) -> int:
+    """The number of what went wrong."""
     number = sock.connect_ex(line)
     if number == errno.EINPROGRESS:
         await anyio.wait_writable(sock)
         number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    return number == 0 and sock.getsockname()[:2] != sock.getpeername()[:2]
+    return number
+
+
+async def connect_and_reset(line: SocketAddress) -> None:
+    """Four packets, and nothing waits for more of them afterwards. Raises OSError."""
+    with socket.socket(socket.AF_INET6 if ":" in line[0] else socket.AF_INET, socket.SOCK_STREAM) as sock:
+        sock.setblocking(False)
+        reset_at_close(sock)
+        number = await _connect(sock, line)
+        if number:
+            raise OSError(number, os.strerror(number))
 
 
 def share_port(sock: socket.socket) -> None:

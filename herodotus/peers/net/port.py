@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht import Contact
 from dht.core.ids import PeerKey
 from dht.core.reader import Member
-from dht.core.records import stream_port
 from dht.core.rules import RingRules
 from dht.endpoint import socket_address
 from dht.identity import Verifier
@@ -185,14 +184,12 @@ class CallPort:
 
     async def knock(self, member: Member) -> None:
         """Does a connection to it come about, at any of its lines or by its relays? Raises OSError."""
-        at = member.address
         ways = self.streams.ways
-        if len(member.lines) < 2 and not ways.is_closed(member.peer) and not ways.is_near(member.peer):
-            host, _ = socket_address(at.host, at.port)
-            await self._parts.knock(host, stream_port(at, member.lines))
-            return
         try:
-            await self.streams.reach(member.peer, at)
+            if ways.is_closed(member.peer) or ways.is_near(member.peer):
+                await self.streams.reach(member.peer, member.address)
+            else:
+                await ways.knock(member.peer, member.address, self._parts.knock)
         except (CallError, LineBrokenError, WrongProtocolError) as error:
             raise ConnectionRefusedError(errno.ECONNREFUSED, str(error)) from error
 

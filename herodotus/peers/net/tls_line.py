@@ -174,8 +174,8 @@ class TcpArrival:
         raise LineBrokenError("no such token")
 
     async def turn_away(self) -> None:
-        await anyio.lowlevel.checkpoint()
         self._sock.close()
+        await anyio.lowlevel.checkpoint()
 
 
 class ArrangedArrival:

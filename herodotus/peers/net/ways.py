@@ -115,8 +115,7 @@ class Ways:
             return await self._arranged(arrangements, peer, relays)
         if self._parts.is_apart(PeerKey(peer)):
             raise PeerUnreachableError("it has no address of our family, and no relay of it is known")
-        lines = self._parts.lines_of(PeerKey(peer)) or (Line.at(address),)
-        open_lines = [line for line in lines if line.udp and line.tcp]
+        open_lines = self._open_lines(peer, address)
         if len(open_lines) == 1:
             return await self._dialled(open_lines[0])
         return await self._raced(peer, open_lines)
@@ -142,15 +141,46 @@ class Ways:
 
     # --- a peer that can be called
 
-    async def _dialled(self, line: Line) -> OpenLine:
+    async def knock(
+        self, peer: bytes, address: Address, connect: Callable[[str, int], Awaitable[None]]
+    ) -> None:
+        """Does TCP get through to a line of its own? Whose key is there, a call will tell. Raises OSError and
+        PeerUnreachableError.
+        """
+        fault: Exception = PeerUnreachableError("it names no line for streams")
+
+        async def connected(line: Line) -> bool:
+            nonlocal fault
+            try:
+                await connect(*await self._dialled_at(line))
+            except (OSError, PeerUnreachableError) as error:
+                fault = error
+                return False
+            return True
+
+        if not await first_of(self._in_order(peer, self._open_lines(peer, address)), connected):
+            raise fault
+
+    def _open_lines(self, peer: bytes, address: Address) -> list[Line]:
+        lines = self._parts.lines_of(PeerKey(peer)) or (Line.at(address),)
+        return [line for line in lines if line.udp and line.tcp]
+
+    def _in_order(self, peer: bytes, lines: Sequence[Line]) -> list[Line]:
+        """What worked last first, then IPv6."""
+        good = self._good_line.of(peer)
+        return sorted(lines, key=lambda line: (line != good, len(line.host) == 4))
+
+    async def _dialled_at(self, line: Line) -> tuple[str, int]:
         answers = self._parts.answers
         if answers is not None and not await answers(line.address):
             raise PeerUnreachableError("it never answered a datagram")
         host, _ = socket_address(line.host, line.tcp)
-        return await self._parts.dial(host, line.tcp)
+        return host, line.tcp
+
+    async def _dialled(self, line: Line) -> OpenLine:
+        return await self._parts.dial(*await self._dialled_at(line))
 
     async def _raced(self, peer: bytes, lines: Sequence[Line]) -> OpenLine:
-        good = self._good_line.of(peer)
         found: list[tuple[Line, OpenLine]] = []
         others: list[OpenLine] = []
         fault: Exception = PeerUnreachableError("it names no line for streams")
@@ -168,9 +198,8 @@ class Ways:
             found.append((line, stream))
             return True
 
-        in_order = sorted(lines, key=lambda line: (line != good, len(line.host) == 4))  # IPv6 first
         try:
-            if not await first_of(in_order, opened) and others:
+            if not await first_of(self._in_order(peer, lines), opened) and others:
                 return others.pop(0)
         finally:
             spare = [*others, *(stream for _, stream in found[1:])]

@@ -5,7 +5,17 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herodotus.core.reach import AGAIN_S, CALLS, CALLS_WITHIN_S, CONFIRM_S, PROVEN_MIN_S, TARGETS_MAX, Reach
+from herodotus.core.reach import (
+    AGAIN_S,
+    ARRANGED_REST_S,
+    CALLS,
+    CALLS_WITHIN_S,
+    CONFIRM_S,
+    CYCLES,
+    PROVEN_MIN_S,
+    TARGETS_MAX,
+    Reach,
+)
 
 A, B, C = b"a", b"b", b"c"
 
@@ -63,6 +73,39 @@ def test_a_call_in_vain_is_followed_by_a_knock_at_once_also_at_others_than_neigh
     assert reach.next_knock(5.0) == (B, 5.0)
     reach.watch([A], [A])
     assert reach.next_knock(5.0) == (A, 10.0)
+
+
+def test_the_ward_is_knocked_at_in_its_time_whatever_calls_work_and_neighbours_meanwhile() -> None:
+    reach = Reach(10.0)
+    reach.watch([A, B], [A, B, C], ward=C)
+    for peer in (A, B, C):
+        reach.called(peer, 0.0)
+    assert reach.next_knock(1.0) == (C, 1.0), "a call may have gone by an old connection"
+    for at in (1.0, 11.0):
+        assert reach.next_knock(at) == (C, at)
+        reach.knocks(C, at)
+        reach.knocked(C, at)
+        reach.called(C, at + 5.0)
+    assert reach.next_knock(11.0) == (A, 20.0), "the ward's knocks put off nobody's"
+    reach.knocks(A, 20.0)
+    reach.knocked(A, 20.0)
+    assert reach.next_knock(20.0) == (C, 21.0)
+    reach.knocks(C, 21.0)
+    reach.knocked(C, 21.0)
+    assert reach.next_knock(21.0) == (B, 30.0), "one neighbour in so many seconds"
+
+
+def test_what_a_relay_has_to_arrange_is_tried_rarely_and_counts_for_longer() -> None:
+    reach = Reach(10.0)
+    reach.watch([A, B], [A, B], arranged=[B])
+    reach.knocked(A, 0.0)
+    reach.knocked(B, 0.0)
+    assert reach.next_knock(0.0) == (A, 20.0)
+    reach.knocked(A, ARRANGED_REST_S - 1.0)
+    assert reach.next_knock(ARRANGED_REST_S) == (B, ARRANGED_REST_S)
+    reach.knocked(A, CYCLES * ARRANGED_REST_S)
+    assert reach.is_proven(CYCLES * ARRANGED_REST_S)
+    assert not reach.is_proven(CYCLES * ARRANGED_REST_S + 1.0)
 
 
 def test_without_knocks_calls_alone_tell() -> None:

@@ -131,6 +131,17 @@ def test_eight_are_tried_at_random_and_three_kept_in_places_and_areas_of_their_o
     assert not keeper.may_keep(candidate(4))
 
 
+@pytest.mark.parametrize(("known", "tried"), [(2, 2), (3, 3), (4, 3), (5, 3), (6, 4), (10, 8), (11, 8)])
+def test_two_members_are_not_tried_while_there_are_enough_others(known: int, tried: int) -> None:
+    """Whether the router is open again, only those can tell to whom no stream was opened."""
+    assert len(RelayKeeper(Random(1)).choice([candidate(number) for number in range(known)], 0.0)) == tried
+
+
+def test_for_one_lost_relay_one_is_tried_in_a_small_ring() -> None:
+    keeper = keeper_with(1, 2)
+    assert len(keeper.choice([candidate(number) for number in range(1, 6)], 0.0)) == 1
+
+
 def test_a_relay_that_refused_is_left_alone_for_five_minutes() -> None:
     keeper = keeper_with()
     keeper.refused(key(1), 0.0)

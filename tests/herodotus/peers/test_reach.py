@@ -10,7 +10,8 @@ import trio.testing
 from dht import Contact
 from dht.core.ids import PeerKey
 from dht.core.reader import Member
-from herodotus.peers.reach import COMPLAIN_S, KNOCK_S, ReachWatch
+from herodotus.core.reach import ARRANGED_REST_S
+from herodotus.peers.reach import COMPLAIN_S, KNOCK_S, ReachWatch, next_key
 from tests.dht.machines import member
 
 pytestmark = pytest.mark.anyio
@@ -33,6 +34,7 @@ class Neighbours:
     def __init__(self) -> None:
         self._machine = member(range(1, 4))
         self.complaints: list[tuple[float, PeerKey]] = []
+        self.closed: set[PeerKey] = set()
 
     @property
     def me(self) -> Contact:
@@ -46,6 +48,12 @@ class Neighbours:
         return tuple(
             Member(peer=one.peer, address=one.address, virtual_nodes=1, clock="well") for one in contacts
         )
+
+    def callable_members(self) -> list[Contact]:
+        return [one for one in self._machine.nodes[0].successors if one.peer not in self.closed]
+
+    def relays_of(self, peer: PeerKey) -> tuple[Contact, ...]:
+        return (self.me,) if peer in self.closed else ()
 
     def tell_calls_fail(self, peer: PeerKey) -> None:
         self.complaints.append((anyio.current_time(), peer))
@@ -83,3 +91,31 @@ async def test_a_member_that_is_slow_to_answer_hears_nothing() -> None:
 
     ring, _ = await watched(slow, 60)
     assert ring.complaints == []
+
+
+async def test_one_ward_is_knocked_at_all_the_time_and_who_is_closed_hardly_ever() -> None:
+    knocks: list[PeerKey] = []
+
+    async def answers(member: Member) -> None:
+        knocks.append(member.peer)
+
+    ring, watch = Neighbours(), ReachWatch(answers, EVERY_S)
+    others = sorted(one.peer for one in ring.callable_members())
+    ward = next_key(ring.me.peer, others)
+    closed = next(peer for peer in others if peer != ward)
+    ring.closed.add(closed)
+    async with watch.running(ring):
+        await anyio.sleep(2 * ARRANGED_REST_S)
+    counts = {peer: knocks.count(peer) for peer in others}
+    assert ward is not None
+    assert counts[PeerKey(ward)] > 0.9 * 2 * ARRANGED_REST_S / EVERY_S
+    assert counts[closed] in (2, 3)
+    (third,) = set(others) - {ward, closed}
+    assert 0.8 < counts[third] * 3 * EVERY_S / (2 * ARRANGED_REST_S) <= 1.1
+
+
+def test_everybody_is_somebodys_ward() -> None:
+    keys = [bytes((n,)) for n in (7, 3, 250, 90)]
+    wards = {one: next_key(one, [key for key in keys if key != one]) for one in keys}
+    assert wards == {b"\x07": b"\x5a", b"\x03": b"\x07", b"\xfa": b"\x03", b"\x5a": b"\xfa"}
+    assert next_key(b"\x07", []) is None
