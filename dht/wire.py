@@ -166,7 +166,7 @@ class _Packed(Struct, array_like=True, frozen=True):
 
 
 class _Digest(_Packed, frozen=True, tag=14):
-    sums: Annotated[bytes, Meta(min_length=4 * m.BUCKETS, max_length=4 * m.BUCKETS)]
+    sums: Annotated[bytes, Meta(min_length=4 * m.FOLDS, max_length=4 * m.BUCKETS)]
 
 
 class _DigestDiffers(_Packed, frozen=True, tag=15):
@@ -203,6 +203,12 @@ _SHAPES: Final = tuple(_PACKED.get(kind, kind) for kind in (*m.REQUESTS, *m.REPL
 _KINDS: Final = frozenset(shape.__struct_config__.tag for shape in _SHAPES)
 """22 and 23 were BATCH and its answer, which no peer ever sent: reserved, and refused as unknown kinds."""
 _NEWS_KINDS: Final = frozenset(kind.__struct_config__.tag for kind in get_args(News))
+
+
+def _sums(packed: bytes) -> tuple[int, ...]:
+    if len(packed) not in (4 * m.FOLDS, 4 * m.BUCKETS):
+        raise ValueError("neither folded nor whole")
+    return unpack(f">{len(packed) // 4}I", packed)
 
 
 def _marks(packed: bytes) -> tuple[int, ...]:
@@ -277,7 +283,7 @@ _BUILDERS: Final[dict[type, Callable[[Any], m.Message]]] = {
     m.Rumour: lambda s: _with_sound(s, s.news),
     m.MemberRecords: lambda s: _with_sound(s, s.news),
     m.AliveVerdict: lambda s: m.AliveVerdict(id=s.id, signature=_optional(s.signature, SIGNATURE_BYTES)),
-    _Digest: lambda s: m.Digest(id=s.id, sums=unpack(f">{m.BUCKETS}I", s.sums)),
+    _Digest: lambda s: m.Digest(id=s.id, sums=_sums(s.sums)),
     _DigestDiffers: lambda s: m.DigestDiffers(id=s.id, buckets=_ascending(s.buckets)),
     _Pull: lambda s: m.Pull(
         id=s.id,

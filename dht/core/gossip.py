@@ -13,7 +13,7 @@ of it.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Literal
 
@@ -26,6 +26,7 @@ from dht.core.ids import PeerKey
 from dht.core.membership import MemberTable
 from dht.core.messages import (
     BUCKETS,
+    FOLDS,
     HAVE_MAX,
     NEWS_MAX,
     Digest,
@@ -38,6 +39,7 @@ from dht.core.messages import (
 )
 from dht.core.newcomers import Newcomers
 from dht.core.records import (
+    U32,
     Contact,
     Death,
     Departure,
@@ -51,7 +53,7 @@ from dht.core.records import (
 from dht.core.rumours import Rumours
 from dht.core.seat_checks import SeatChecks
 from dht.core.seats import SeatMemory
-from dht.core.thrift import DIGEST_BYTES, NEWS_BYTES, SEALED_BYTES, Thrift, keep_sample
+from dht.core.thrift import NEWS_BYTES, SEALED_BYTES, Thrift, keep_sample
 from dht.core.witnesses import REFUTED_WITHIN_S, Refutations
 
 Way = Literal["rumour", "table"]
@@ -89,6 +91,7 @@ class Gossip:
         self._refuted_at = float("-inf")  # a death of ours
         self._is_eager = True
         self._is_hastened = False
+        self._was_equal = False  # the table that we compared with last
         self._swept_to = PeerKey(b"")  # how far a sweep for expired records has come; empty between sweeps
         self._pulls: deque[tuple[Contact, int]] = deque()
         self._pulling = 0
@@ -320,22 +323,32 @@ class Gossip:
                 self.exchange(target, now)
 
     def exchange(self, target: Contact, now: float) -> None:
-        request = Digest(id=self._host.new_id(), sums=tuple(self._table.sums))
-        self.thrift.spend(SEALED_BYTES + DIGEST_BYTES)
-        self._host.ask(target, request, partial(self._compared, target), now)
+        """Folded where nothing was found at the last time: in a quiet ring, nearly always."""
+        self._exchange(target, FOLDS if self._was_equal else BUCKETS, now)
+
+    def _exchange(self, target: Contact, parts: int, now: float) -> None:
+        request = Digest(id=self._host.new_id(), sums=folded(self._table.sums, parts))
+        self.thrift.spend(SEALED_BYTES + 4 * parts)
+        self._host.ask(target, request, partial(self._compared, target, parts), now)
 
     def answer_digest(self, request: Digest, asker: Contact, now: float) -> None:
-        mine, theirs = tuple(self._table.sums), request.sums
+        parts, theirs = len(request.sums), request.sums
+        mine = folded(self._table.sums, parts)
         differing: tuple[int, ...] = ()
         if mine != theirs:
-            differing = tuple(bucket for bucket in range(BUCKETS) if mine[bucket] != theirs[bucket])
+            differing = tuple(part for part in range(parts) if mine[part] != theirs[part])
         self._host.send(asker, DigestDiffers(id=request.id, buckets=differing))
         self.thrift.spend(SEALED_BYTES + 2 * len(differing))
-        if self.level < 2:
+        if self.level < 2 and (parts == BUCKETS or not differing):  # else the asker asks again
             self._catch_up(asker, differing, now)
 
-    def _compared(self, target: Contact, reply: Reply | None, now: float) -> None:
-        if isinstance(reply, DigestDiffers):
+    def _compared(self, target: Contact, parts: int, reply: Reply | None, now: float) -> None:
+        if not isinstance(reply, DigestDiffers):
+            return
+        self._was_equal = not reply.buckets
+        if reply.buckets and parts < BUCKETS:
+            self._exchange(target, BUCKETS, now)
+        else:
             self._catch_up(target, reply.buckets, now)
 
     def _catch_up(self, source: Contact, buckets: tuple[int, ...], now: float) -> None:
@@ -468,3 +481,11 @@ class Gossip:
             self.rumours.waiting.clear()
         if self.level == 2 and len(self._table) > 2 * bounds.SAMPLE_MAX:
             keep_sample(self._host, self._table)
+
+
+def folded(sums: Sequence[int], parts: int) -> tuple[int, ...]:
+    """Of so many neighbouring buckets each, that there are just these parts."""
+    if parts == len(sums):
+        return tuple(sums)
+    size = len(sums) // parts
+    return tuple(sum(sums[start : start + size]) % U32 for start in range(0, len(sums), size))

@@ -39,6 +39,7 @@ SERVICE_CHARACTERS_MAX = 32  # as in a call by stream
 SHORT_BYTES_MAX = 1_150  # what a datagram has left for a body, beside the longest name of a service
 SEATS_ASKED_MAX = 80  # 12 B each, per ASKSEATS
 BUCKETS = 256
+FOLDS = 8  # sums of a digest where nothing should differ: 1 kB a minute was most of an idle line's
 HAVE_MAX = 200  # fingerprints (4 B each) in one PULL
 
 OpenPort = Annotated[int, Meta(ge=1, lt=1 << 16)]
@@ -130,13 +131,15 @@ class Rumour(Request, frozen=True, kw_only=True, tag=13):
 
 
 class Digest(Request, frozen=True, kw_only=True, tag=14):
-    """The sum of every bucket of my membership table: what differs is then pulled, by both sides."""
+    """The sum of every bucket of my membership table: what differs is then pulled, by both sides. Or the sums of 32
+    buckets each: who hears that one of these differs asks again with all.
+    """
 
-    sums: tuple[int, ...]  # exactly 256, u32 each
+    sums: tuple[int, ...]  # 8 or 256, u32 each
 
 
 class DigestDiffers(Reply, frozen=True, kw_only=True, tag=15):
-    buckets: tuple[int, ...]  # 0..256 numbers 0..255, ascending
+    buckets: tuple[int, ...]  # 0..256 numbers 0..255, ascending; of eight sums 0..7
 
 
 class Pull(Request, frozen=True, kw_only=True, tag=16):

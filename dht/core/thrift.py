@@ -12,7 +12,6 @@ from dht.core import rules as bounds
 from dht.core.host import MachineHost
 from dht.core.ids import CIRCLE, distance, key_from_number, number_of
 from dht.core.membership import MemberTable
-from dht.core.messages import BUCKETS
 
 FULL, SLOWER, SAMPLED = range(3)
 
@@ -20,7 +19,6 @@ FULL, SLOWER, SAMPLED = range(3)
 SEALED_BYTES = 74  # headers, session and envelope
 NEWS_BYTES = 190  # between a signed record with one address and a death
 MARK_BYTES = 8
-DIGEST_BYTES = 4 * BUCKETS
 
 
 class Thrift:

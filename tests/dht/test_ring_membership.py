@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from dht.core import rules as bounds
 from dht.core.effects import Effect, PeerChanged, Send
+from dht.core.gossip import folded
 from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
 from dht.core.membership import MemberTable
@@ -183,6 +184,39 @@ def test_tables_that_differ_in_hundreds_are_paged_both_ways_without_streams() ->
     sent = [effect.message for effect in effects if isinstance(effect, Send)]
     assert max(len(message.news) for message in sent if isinstance(message, MemberRecords)) == 7
     assert max(len(message.have) for message in sent if isinstance(message, Pull)) == HAVE_MAX
+
+
+def digests_of(effects: list[Effect], sender: RingMachine, to: RingMachine) -> list[int]:
+    return [
+        len(effect.message.sums)
+        for effect in effects
+        if isinstance(effect, Send) and isinstance(effect.message, Digest) and effect.to.peer == to.me.peer
+    ]
+
+
+def test_who_found_nothing_at_the_last_time_sends_eight_sums_and_all_once_these_differ() -> None:
+    one, two = machine(), other()
+    learn(one, [signed(n) for n in range(600, 640)], NOW)
+    one.merge(two.me, NOW)
+    talk(one, two, 30)
+    assert one.table.sums == two.table.sums
+    one.merge(two.me, NOW + 30)  # to find that nothing differs
+    talk(one, two, 3)
+    one.merge(two.me, NOW + 40)
+    assert digests_of(talk(one, two, 0.5), one, two) == [8]
+    learn(two, [signed(700)], NOW)
+    one.merge(two.me, NOW + 50)
+    assert digests_of(talk(one, two, 0.5), one, two) == [8, 256]
+    assert one.table.sums == two.table.sums
+    assert peer_number(700).peer in one.table.records
+    one.merge(two.me, NOW + 60)
+    assert digests_of(talk(one, two, 0.5), one, two) == [256], "more may differ than was found"
+
+
+def test_sums_are_folded_by_neighbouring_buckets() -> None:
+    sums = [1] * 32 + [(1 << 32) - 1, 3] + [0] * 221 + [9]
+    assert folded(sums, 256) == tuple(sums)
+    assert folded(sums, 8) == (32, 2, 0, 0, 0, 0, 0, 9)
 
 
 # --- the day after

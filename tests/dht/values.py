@@ -142,7 +142,11 @@ BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
     ),
     m.Closer: st.builds(m.Closer, id=ids, contacts=tuples(contacts, 0, m.CLOSER_MAX)),
     m.Rumour: st.builds(m.Rumour, id=ids, news=tuples(news, 0, m.NEWS_MAX)),
-    m.Digest: st.builds(m.Digest, id=ids, sums=tuples(u32, m.BUCKETS, m.BUCKETS)),
+    m.Digest: st.builds(
+        m.Digest,
+        id=ids,
+        sums=st.sampled_from((m.FOLDS, m.BUCKETS)).flatmap(lambda count: tuples(u32, count, count)),
+    ),
     m.DigestDiffers: st.builds(
         m.DigestDiffers, id=ids, buckets=st.sets(st.integers(0, 255)).map(lambda s: tuple(sorted(s)))
     ),

@@ -65,6 +65,7 @@ def all_messages() -> list[m.Message]:
         m.Closer(id=11, contacts=(bert,)),
         m.Rumour(id=12, news=(signed, rotated, death, departure)),
         m.Digest(id=13, sums=tuple(number * 16_843_009 for number in range(256))),
+        m.Digest(id=46, sums=tuple(number * 16_843_009 for number in range(8))),
         m.DigestDiffers(id=14, buckets=(0, 7, 255)),
         m.Pull(id=15, bucket=255, after=peer_key(ANNA), have=(0, 1, (1 << 32) - 1)),
         m.MemberRecords(id=16, news=(signed,), more=True),
