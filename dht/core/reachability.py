@@ -34,7 +34,8 @@ knock that begins it 4 s, so a router that closes is noticed within a minute."""
 LOST_RETEST_S, LOST_FOR_S = 40.0, 3600.0
 """Who was a member until lately is tested often: a router that was switched off comes back."""
 DOUBT_AGAIN_S = 60.0
-"""So often others' word that calls fail may cause a test."""
+"""So often others' word that calls fail may cause a test. Tests of our own do not count: a router may close just after
+one."""
 
 
 _FILTERED = "Not callable yet: those get through whom this peer has called, and strangers do not."
@@ -132,7 +133,9 @@ class ReachabilityMachine:
         self._is_untested = True
         self._tried: set[bytes] = set()
         self._answers: list[_Answer] = []
-        self._began_at = float("-inf")
+        self._is_doubted = False
+        self._doubted_at = float("-inf")
+        """When a test began that others' word had caused."""
         self._lost_at = float("-inf")
         self.spot = Spot()
 
@@ -164,9 +167,10 @@ class ReachabilityMachine:
         self._due_at = now
 
     def doubt(self, now: float) -> None:
-        """Somebody says that calls fail: a member that was not tested just now is tested."""
+        """Somebody says that calls fail: a member that was not tested for that just now is tested."""
         if self.standing is Reachability.MEMBER and not self._is_testing and self._wanted:
-            self._due_at = min(self._due_at, max(now, self._began_at + DOUBT_AGAIN_S))
+            self._is_doubted = True
+            self._due_at = min(self._due_at, max(now, self._doubted_at + DOUBT_AGAIN_S))
 
     def dialed_back(
         self,
@@ -214,7 +218,9 @@ class ReachabilityMachine:
         assert not self._is_testing, "one test at a time"
         self._round += 1
         self._is_testing = True
-        self._tried, self._answers, self._began_at = set(), [], now
+        self._tried, self._answers = set(), []
+        if self._is_doubted:
+            self._is_doubted, self._doubted_at = False, now
         self._due_at = now + ROUND_S
         self._effects.append(RequestDialBacks(round=self._round, wanted=self._wanted))
 

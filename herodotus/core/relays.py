@@ -38,6 +38,8 @@ GRACE_S: Final = 30.0
 """Without any line: in that time a lost one is replaced."""
 BREAKS_MAX: Final = 3
 BREAKS_WITHIN_S: Final = 6 * 3600.0
+SILENT_S: Final = 20.0
+"""Until one is tried again that did not answer while nobody else did: our own line was away, and comes back."""
 RESTING_MAX: Final = 1_024
 
 
@@ -240,9 +242,10 @@ class RelayKeeper:
             self._empty_since = now
             self._breaks.append(now)
 
-    def refused(self, peer: PeerKey, now: float) -> None:
+    def refused(self, peer: PeerKey, now: float, *, is_silent: bool = False) -> None:
+        """`is_silent`: it did not say so."""
         if len(self._resting) < RESTING_MAX:
-            self._resting[peer] = now + REFUSED_S
+            self._resting[peer] = now + (SILENT_S if is_silent and not self._kept else REFUSED_S)
 
     def advance(self, now: float) -> bool:
         """Whether `is_member` changed. Who is a member stays one while any line is kept: lost ones are replaced."""

@@ -44,6 +44,7 @@ class ReachedRing(Protocol):
     def members(self) -> tuple[Member, ...]: ...
     def callable_members(self) -> list[Contact]: ...
     def relays_of(self, peer: PeerKey) -> tuple[Contact, ...]: ...
+    def is_apart(self, peer: PeerKey) -> bool: ...
     def tell_calls_fail(self, peer: PeerKey) -> None:
         """To the member itself, which may not know."""
 
@@ -94,14 +95,14 @@ class ReachWatch:
         self._members = {
             member.peer: member
             for member in self._ring.members()
-            if member.peer != own and member.clock == "well"
+            if member.peer != own and member.clock == "well" and self._is_in_reach(member.peer)
         }
         near: list[bytes] = []
         for node in self._ring.statistics().ring.nodes:
             before = () if node.predecessor is None else (node.predecessor,)
             near += [contact.peer for contact in (*before, *node.successors[:2])]
         ring = self._ring
-        arranged = {peer for peer in self._members if ring.relays_of(PeerKey(peer))}
+        arranged = {peer for peer in self._members if self._is_arranged(peer)}
         others = {one.peer for one in ring.callable_members()} & self._members.keys() - arranged
         self._reach.watch(
             (peer for peer in near if peer in self._members),
@@ -170,8 +171,19 @@ class ReachWatch:
         await anyio.sleep(COMPLAIN_S)
         self._tell(member)
 
+    def _is_arranged(self, peer: bytes) -> bool:
+        return self._ring is not None and bool(self._ring.relays_of(PeerKey(peer)))
+
+    def _is_in_reach(self, peer: bytes) -> bool:
+        """That we have no family in common, and it no relay that we know, is not its fault; it would test itself for
+        ever.
+        """
+        assert self._ring is not None
+        return self._is_arranged(peer) or not self._ring.is_apart(PeerKey(peer))
+
     def _tell(self, member: Member) -> None:
-        if self._ring is not None:
+        """Where a test of its own line can say why."""
+        if self._ring is not None and not self._is_arranged(member.peer):
             self._ring.tell_calls_fail(member.peer)
 
     def _uncallable(self) -> int:

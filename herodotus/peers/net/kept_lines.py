@@ -24,7 +24,7 @@ from dht.core.records import Line
 from dht.endpoint import socket_address
 from herodotus.core.errors import MalformedError
 from herodotus.core.relays import Arrangement, Candidate, Mapping, RelayKeeper
-from herodotus.peers.calls import CallError, Questions
+from herodotus.peers.calls import CallError, PeerUnreachableError, Questions
 from herodotus.peers.net.arranged import TOKEN_S
 from herodotus.peers.net.connection import FrameConnection
 from herodotus.peers.net.line import Arrangements, Dial, LineBrokenError
@@ -167,7 +167,7 @@ class KeptLines:
 
     async def _try(self, one: Candidate, contact: Contact, tasks: anyio.abc.TaskGroup) -> None:
         """The first to be connected are the nearest, and are kept."""
-        is_kept = is_spare = False
+        is_kept = is_spare = is_silent = False
         try:
             with anyio.CancelScope() as patience:
                 patience.deadline = anyio.current_time() + CONNECT_S
@@ -190,7 +190,9 @@ class KeptLines:
                     self._trying.discard(one.peer)
                     self._changed.set()
                     await self._wait(connection, contact, tasks)
+            is_silent = patience.cancelled_caught
         except (CallError, LineBrokenError, FrameError, MalformedError) as error:
+            is_silent = isinstance(error, PeerUnreachableError)
             logger.debug("no line at relay=%s error=%r", contact.peer.hex()[:16], error)
         finally:
             self._trying.discard(one.peer)
@@ -200,7 +202,7 @@ class KeptLines:
                 self.keeper.lost(one.peer, anyio.current_time())
             elif not is_spare:
                 self.counts["refused"] += 1
-                self.keeper.refused(one.peer, anyio.current_time())
+                self.keeper.refused(one.peer, anyio.current_time(), is_silent=is_silent)
             self._changed.set()
 
     async def _wait(self, connection: FrameConnection, relay: Contact, tasks: anyio.abc.TaskGroup) -> None:

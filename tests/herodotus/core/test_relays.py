@@ -149,6 +149,17 @@ def test_a_relay_that_refused_is_left_alone_for_five_minutes() -> None:
     assert keeper.choice([candidate(1)], 300.0) == [candidate(1)]
 
 
+def test_who_is_silent_while_no_line_is_kept_is_tried_again_soon() -> None:
+    """A line that was away for a minute left the peer without relays for five."""
+    keeper = keeper_with()
+    keeper.refused(key(1), 0.0, is_silent=True)
+    assert keeper.choice([candidate(1)], 19.0) == []
+    assert keeper.choice([candidate(1)], 20.0) == [candidate(1)]
+    keeper.keeps(candidate(2), 30.0)
+    keeper.refused(key(1), 30.0, is_silent=True)
+    assert keeper.choice([candidate(1)], 329.0) == [], "others answer, so it is that one's fault"
+
+
 def test_three_relays_for_half_an_hour_make_a_member() -> None:
     keeper = keeper_with(1, 2)
     assert not keeper.advance(5_000.0)

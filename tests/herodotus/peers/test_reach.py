@@ -35,6 +35,7 @@ class Neighbours:
         self._machine = member(range(1, 4))
         self.complaints: list[tuple[float, PeerKey]] = []
         self.closed: set[PeerKey] = set()
+        self.apart: set[PeerKey] = set()
 
     @property
     def me(self) -> Contact:
@@ -54,6 +55,15 @@ class Neighbours:
 
     def relays_of(self, peer: PeerKey) -> tuple[Contact, ...]:
         return (self.me,) if peer in self.closed else ()
+
+    def is_apart(self, peer: PeerKey) -> bool:
+        return peer in self.apart
+
+    def closed_apart_and_open(self) -> tuple[PeerKey, PeerKey, PeerKey]:
+        apart, closed, other = (one.peer for one in self._machine.nodes[0].successors)
+        self.apart |= {apart, closed}
+        self.closed.add(closed)
+        return apart, closed, other
 
     def tell_calls_fail(self, peer: PeerKey) -> None:
         self.complaints.append((anyio.current_time(), peer))
@@ -119,3 +129,20 @@ def test_everybody_is_somebodys_ward() -> None:
     wards = {one: next_key(one, [key for key in keys if key != one]) for one in keys}
     assert wards == {b"\x07": b"\x5a", b"\x03": b"\x07", b"\xfa": b"\x03", b"\x5a": b"\xfa"}
     assert next_key(b"\x07", []) is None
+
+
+async def test_who_has_no_family_of_ours_and_no_relay_is_neither_tried_nor_blamed() -> None:
+    knocks: list[PeerKey] = []
+
+    async def fails(member: Member) -> None:
+        knocks.append(member.peer)
+        raise OSError("network is unreachable")
+
+    ring, watch = Neighbours(), ReachWatch(fails, EVERY_S)
+    apart, closed, _ = ring.closed_apart_and_open()
+    async with watch.running(ring):
+        await anyio.sleep(300)
+    assert apart not in knocks
+    assert closed in knocks, "through its relay"
+    assert {peer for _, peer in ring.complaints}.isdisjoint({apart, closed})
+    assert ring.complaints

@@ -460,7 +460,7 @@ def test_a_steward_that_grants_too_much_is_held_back_by_those_who_ask() -> None:
                 assert too_close(own, 2.0) == []
                 assert len(own) > 40
 
-    run(9, story)
+    run(10, story)
 
 
 def test_a_steward_whose_rules_seem_to_change_all_the_time_keeps_nobody_from_fetching() -> None:
