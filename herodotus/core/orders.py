@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
+from crawler.core.recrawl import ContentName, ScopeName
 from herodotus.core.warc import TIME_MAX_S
 
 Say = Callable[[str], None]
@@ -145,9 +146,14 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """Crawl these canonical URLs today, and the pages that they link to within the charter's scope."""
+    """Crawl these canonical URLs today, and the pages that they link to: as far as the charter's scope, as the options
+    of kept seeds say, or as is said here, which counts before both."""
 
     urls: tuple[str, ...]
+    scope: ScopeName | None = None
+    depth: int | None = None
+    content: ContentName | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ from herodotus.crawl.gear import (
 from herodotus.crawl.seed_states import SeedDesk
 from herodotus.home.folder import Home
 from herodotus.home.pauses import OperatorPause
-from herodotus.home.seeds import Seed, seeds_of
+from herodotus.home.seeds import NO_OPTIONS, Seed, seeds_of
 from herodotus.store import Store
 
 logger = logging.getLogger(__name__)
@@ -168,14 +168,25 @@ class DailyCrawl:
                 self._tell_news()
                 return OrderReport(facts={"was_paused": was_paused})
             case Begin():
-                return OrderReport(facts={"urls": len(order.urls), "new": await self.begin(order.urls)})
+                options = Seed(
+                    url="",
+                    added=0,
+                    scope=order.scope,
+                    depth=order.depth,
+                    content=order.content,
+                    limit=order.limit,
+                )
+                new = await self.begin(order.urls, options)
+                return OrderReport(facts={"urls": len(order.urls), "new": new})
             case Seeds():
                 return OrderReport(facts={"seeds": await self._seed_facts(order.urls)})
 
-    async def begin(self, urls: Sequence[str]) -> int:
-        """Canonical URLs that somebody wants archived; says how many of ours were not known. Raises NotCrawling."""
-        kept = self._kept_seeds()
-        return await self._begin_at([kept.get(url) or Seed(url=url, added=0) for url in urls])
+    async def begin(self, urls: Sequence[str], options: Seed = NO_OPTIONS) -> int:
+        """Canonical URLs that somebody wants archived; says how many of ours were not known. `options` count before
+        those of kept seeds. Raises NotCrawling."""
+        kept = self._kept_seeds() if options == NO_OPTIONS else {}
+        plain = [Seed(url=url, added=0).with_options_of(options) for url in urls]
+        return await self._begin_at([kept.get(seed.url, seed) for seed in plain])
 
     def _kept_seeds(self) -> dict[str, Seed]:
         """None where their list is damaged: what is known is crawled all the same."""

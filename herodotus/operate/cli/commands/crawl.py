@@ -1,6 +1,7 @@
 """How are pages archived now, without a ring? `crawl URL...`, and what it continues from."""
 
 import dataclasses
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -28,11 +29,19 @@ if TYPE_CHECKING:
 _DEFAULT = click.core.ParameterSource.DEFAULT
 
 
+WATCHED_EVERY_S = 1.0
+SEEDS_WATCHED_MAX = 200
+"""URLs whose progress is asked for, once a second."""
+_ASKABLE = frozenset({"scope", "depth", "content", "limit", "wait", "resume"})
+"""Options that a running peer takes. The others are settings of that peer."""
+_COUNTS = ("found", "stored", "waiting", "failed")
+_STANDING = frozenset({"waiting", "new"})
+
+
 class RunningPeerCrawls(Misuse):
-    def __init__(self, home: str) -> None:
+    def __init__(self, problem: str, home: str) -> None:
         super().__init__(
-            "the running peer crawls by its charter: give it URLs without options, or stop it first "
-            f"(`herodotus stop --home {home}`)"
+            f"a peer runs on this home: {problem}, or stop it first (`herodotus stop --home {home}`)"
         )
 
 
@@ -68,6 +77,12 @@ class RunningPeerCrawls(Misuse):
 @click.option(
     "--connections", type=click.IntRange(1, 512), metavar="N", help="Connections open at once (default: 56)."
 )
+@click.option(
+    "--wait",
+    type=SECONDS,
+    metavar="S",
+    help="If a peer runs: watch its progress for at most so long (default: to the end at a terminal, else not at all).",
+)
 @framed(json=True)
 def crawl(
     frame: CommandFrame,
@@ -80,8 +95,10 @@ def crawl(
 
     Without URLs the crawl starts at the seeds of `herodotus seed`. On a later day the same command visits all pages
     again and stores only what changed. Ctrl-C waits for fetches under way and keeps everything; --resume continues.
-    Ctrl-Z pauses, `fg` continues. If a peer runs on the home, it gets the URLs, without options; `herodotus status`
-    shows its progress.
+    Ctrl-Z pauses, `fg` continues.
+
+    If a peer runs on the home, it does the work: it gets the URLs with scope, depth, content and limit, which its
+    whole ring obeys. The command shows its progress; Ctrl-C ends only the watching, and --resume watches again.
 
     \b
     Examples:
@@ -110,8 +127,9 @@ def crawl(
     if frame.home.door.exists() and running_on(frame.home) is not None:
         source = click.get_current_context().get_parameter_source
         options = {name for name in ("resume", *asked) if source(name) is not _DEFAULT}
-        _hand_over(frame, charter, effective, urls, is_plain=not options)
+        _hand_over(frame, charter, effective, urls, options, is_resumed=resume, **asked)
         return
+    del asked["wait"]
     step_back(effective.settings.budget.niceness)
     keep_heap_small()
     keep_imports_out_of_collections()
@@ -138,20 +156,111 @@ def crawl(
 
 
 def _hand_over(
-    frame: CommandFrame, charter: Charter, effective: Effective, urls: tuple[str, ...], *, is_plain: bool
+    frame: CommandFrame,
+    charter: Charter,
+    effective: Effective,
+    urls: tuple[str, ...],
+    options: set[str],
+    *,
+    is_resumed: bool,
+    wait: float | None,
+    **asked: Any,
 ) -> None:
-    """Give the URLs to the peer that runs on this home; it crawls by the charter's scope."""
+    """Make it work of the peer that runs on this home, and watch that. The peer keeps what is left to do."""
     from herodotus.core.orders import Begin
+    from herodotus.home.seeds import LastCrawl, NothingToResume, last_crawl, note_crawl
+    from herodotus.operate.cli.archive_access import order_running_peer
+    from herodotus.operate.cli.commands.seed import seed_options
+
+    if not_its := options - _ASKABLE:
+        named = ", ".join(f"--{name}" for name in sorted(not_its))
+        raise RunningPeerCrawls(f"leave out {named}, which its settings say", frame.home.quoted)
+    last = last_crawl(frame.home.path)
+    if is_resumed and last is None:
+        raise NothingToResume(home=str(frame.home.path))
+    if not is_resumed and not urls:
+        raise RunningPeerCrawls("it crawls its seeds by itself; name URLs", frame.home.quoted)
+    terms = {name: asked[name] for name in ("scope", "depth", "content", "limit")}
+    if is_resumed and last is not None:
+        wanted = last.urls
+        terms |= {"scope": last.scope, "depth": last.depth, "content": last.content}
+    else:
+        wanted = checked_seeds(urls, charter, effective.settings.crawl.opt_out)
+        seed_options(charter, now=unix_seconds(), every=None, until=None, name=None, **terms)
+    if any(one is not None for one in terms.values()) and (
+        long := [url for url in wanted if len(url) > SEED_CHARS_MAX]
+    ):
+        raise click.UsageError(f"{long[0][:60]}... is too long for options: leave them out")
+    new = (
+        _unknown(frame, wanted) if is_resumed else wanted
+    )  # what it knows it goes on with by itself, as it was told
+    found = order_running_peer(frame, Begin(urls=tuple(new), **terms)) if new else {"urls": 0, "new": 0}
+    if found is None:
+        raise RunningPeerCrawls("it ended just now; try again", frame.home.quoted)
+    if not is_resumed:
+        scope, content = terms["scope"] or ScopeKind.ANY.value, terms["content"] or charter.content
+        asked_for = LastCrawl(urls=wanted, scope=scope, depth=terms["depth"], content=content)
+        note_crawl(frame.home.path, asked_for)
+        frame.say(f"given to the running peer: {found['urls']} URLs, {found['new']} of them new to it")
+    wait_s = (
+        wait if wait is not None else (math.inf if frame.console.is_terminal and not frame.is_json else 0.0)
+    )
+    told = _watched(frame, wanted[:SEEDS_WATCHED_MAX], wait_s) if wait_s else []
+    frame.show({"ended": "handed over", **found, **({"seeds": told} if told else {})})
+
+
+def _unknown(frame: CommandFrame, urls: list[str]) -> list[str]:
+    return [one["url"] for one in _told(frame, urls[:SEEDS_WATCHED_MAX]) if one["state"] == "new"]
+
+
+def _told(frame: CommandFrame, urls: list[str]) -> list[dict[str, Any]]:
+    """What the running peer says of each; nothing where none runs."""
+    from herodotus.core.orders import Seeds
     from herodotus.operate.cli.archive_access import order_running_peer
 
-    if not is_plain or not urls:
-        raise RunningPeerCrawls(home=frame.home.quoted)
-    wanted = checked_seeds(urls, charter, effective.settings.crawl.opt_out)
-    found = order_running_peer(frame, Begin(urls=tuple(wanted)))
-    if found is None:
-        raise RunningPeerCrawls(home=frame.home.quoted)
-    frame.show({"ended": "handed over", **found})
-    frame.say(f"given to the running peer: {found['urls']} URLs, {found['new']} of them new to it")
+    rows = (order_running_peer(frame, Seeds(urls=tuple(urls))) or {}).get("seeds", ())
+    return [{"url": url, **row} for url, row in zip(urls, rows, strict=False)]
+
+
+def _watched(frame: CommandFrame, urls: list[str], wait_s: float) -> list[dict[str, Any]]:
+    """What has become of the URLs when nothing waits any more, the time is over, or somebody pressed Ctrl-C."""
+    from herodotus.operate.cli.console import end_progress
+
+    told: list[dict[str, Any]] = []
+    try:
+        anyio.run(_watch, frame, urls, wait_s, told)
+    except KeyboardInterrupt:
+        frame.say("the peer goes on; `herodotus crawl --resume` watches again")
+    finally:
+        end_progress()
+    for one in told:
+        frame.say(f"{one['url']}  {one['state']}" + (f": {one['problem']}" if one["problem"] else ""))
+    frame.say(f"at these hosts: {_sums(told)}")
+    return told
+
+
+async def _watch(frame: CommandFrame, urls: list[str], wait_s: float, told: list[dict[str, Any]]) -> None:
+    from herodotus.operate.cli.console import show_progress
+
+    with anyio.move_on_after(wait_s):
+        while True:
+            told[:] = _told(frame, urls)
+            show_progress(_sums(told))
+            if not _is_at_work(told):
+                return
+            await anyio.sleep(WATCHED_EVERY_S)
+
+
+def _is_at_work(told: list[dict[str, Any]]) -> bool:
+    """A host that cannot be reached, or a crawl that rests, may take hours: that is told, and not watched."""
+    return any(
+        not one["problem"] and (one["state"] in _STANDING or one["waiting"] > one["failed"]) for one in told
+    )
+
+
+def _sums(told: list[dict[str, Any]]) -> str:
+    hosts = {one["url"].split("/")[2]: one for one in told}
+    return ", ".join(f"{name} {sum(one[name] for one in hosts.values()):,}" for name in _COUNTS)
 
 
 def _order(

@@ -61,16 +61,29 @@ async def test_a_running_peer_crawls_its_seeds_and_takes_orders(tmp_path: Path) 
             assert resumed.json == {"state": "crawling"}
             crawl = await status_when(peer, is_done)
             assert (crawl["failed"], crawl["fetched"]) == (0, crawl["known"])
-            refused = await do("crawl", "--home", home, third, "--depth", "2")
-            assert (refused.code, "crawls by its charter" in refused.err) == (2, True)
+            refused = await do("crawl", "--home", home, third, "--delay", "2")
+            assert (refused.code, "leave out --delay, which its settings say" in refused.err) == (2, True)
+            refused = await do("crawl", "--home", home)
+            assert (refused.code, "it crawls its seeds by itself" in refused.err) == (2, True)
+            watched = await do("crawl", "--home", home, "--json", "--resume", "--wait", "60")
+            assert (watched.code, watched.json["urls"]) == (0, 0), watched.err  # known: not given again
+            (told,) = watched.json["seeds"]
+            assert (told["url"], told["state"], told["waiting"], told["failed"]) == (third, "archived", 0, 0)
+            assert told["found"] == told["stored"] > 1
+            alone = await do(
+                "crawl", "--home", home, third, "--scope", "page", "--content", "html", "--wait", "9"
+            )
+            assert (alone.code, "0 of them new to it" in alone.err) == (0, True), alone.err
+            assert f"{third}  archived" in alone.err
+            listed = await do("seed", "list", "--home", home)
+            assert f"{first}\n    archived, next visit " in listed.out
+            assert "\n    host: found " in listed.out
             assert web.fetched(web.requests()) == Counter(web.reachable(0))
             shown = await do("status", "--home", home)
             assert "Nothing is due now: " in shown.out
             assert "done for today" in (await do("status", "--home", home, "--verbose")).out
             code, _, err = await anyio.to_thread.run_sync(peer.end)
             assert (code, "Traceback" in err) == (0, False), err
-        again = await do("crawl", "--home", home, "--resume")
-        assert again.code == 3  # no crawl of a person's was ever begun in this home
 
 
 async def test_a_peer_at_rest_can_be_paused(tmp_path: Path) -> None:
