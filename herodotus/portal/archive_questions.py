@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 import anyio
 from cachetools import LRUCache
 
+from crawler.core.capture import REDIRECTS
 from crawler.core.urls import words_of
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import address_key
@@ -334,7 +335,8 @@ def _choose(
     for url in catalogue.spellings(urls):
         if (near := catalogue.around(url, moment.target_s)) is not None:
             time_s = time_chosen(catalogue, url, near, moment)
-            found.append((abs(time_s - moment.target_s), url, near))
+            if not _leads_back(catalogue, url, time_s, urls):
+                found.append((abs(time_s - moment.target_s), url, near))
     if not found:
         return None
     _, url, near = min(found, key=lambda one: one[:2])
@@ -348,9 +350,18 @@ def _of_variant(catalogue: Catalogue, urls: tuple[str, ...], moment: Moment, exa
         near = catalogue.around(url, moment.target_s)
         if near is not None and near.before_s is not None:
             chosen = _chosen(catalogue, url, near, moment, exact, bent(urls, url))
-            if chosen.shown_s == moment.target_s:
+            if chosen.shown_s == moment.target_s and not _leads_back(catalogue, url, chosen.time_s, urls):
                 return chosen
     return None
+
+
+def _leads_back(catalogue: Catalogue, url: str, time_s: int, urls: tuple[str, ...]) -> bool:
+    """Whether a spelling is no more than a redirect to the one that was asked for, as from http to https: then that is
+    not archived. A reader who was led to it would go round and round."""
+    if url in urls:
+        return False
+    capture = catalogue.newest(url, time_s)
+    return capture is not None and capture.status in REDIRECTS and capture.as_capture().redirect_to in urls
 
 
 def bent(asked: tuple[str, ...], held: str) -> str:

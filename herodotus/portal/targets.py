@@ -137,6 +137,8 @@ URL_CHARS_MAX = 16_384
 _TIMEMAP = re.compile(r"/web/timemap/(link|json|cdxj|html)/(.*)", re.DOTALL)
 _HISTORY = re.compile(r"/web/(\d{4,14})?\*/(.*)", re.DOTALL | re.ASCII)
 _REPLAY = re.compile(r"/web/(\d{1,14})([a-z]{2}_)?/(.*)", re.DOTALL | re.ASCII)
+_NEWEST = re.compile(r"/web/([a-z]{2}_)/(.*)", re.DOTALL)
+_NO_FORM = re.compile(r"/web/timemap/[a-z]+/(?:https?:|https?%3a)", re.IGNORECASE)
 _GATE = re.compile(r"/web/(.*)", re.DOTALL)
 _ONE_SLASH = re.compile(r"(https?):/(?!/)", re.IGNORECASE)
 _SCHEME = re.compile(
@@ -149,6 +151,9 @@ _ESCAPED_IN_QUERY = re.compile(r"%(?:5[CE]|60|7[BCD])", re.IGNORECASE)
 _ESCAPED_IN_ANSWERS = re.compile(
     r"(?:%(?:2[02]|3[CE]|5[CE]|60|7[BCD]|[C-F][0-9A-F](?:%[89AB][0-9A-F])+))+", re.IGNORECASE
 )
+
+
+_FLAGS = frozenset(str(flag) for flag in Flag if flag is not Flag.PAGE)
 
 
 class TargetKind(Enum):
@@ -190,6 +195,12 @@ def parse_web_target(target: str) -> WebTarget:
         except ValueError:
             raise BadQuestionError(f"{replay[2]} is not a flag that this archive knows") from None
         return WebTarget(kind=TargetKind.REPLAY, url=_url(replay[3]), moment=_moment(replay[1]), flag=flag)
+    if (newest := _NEWEST.fullmatch(target)) and newest[1] in _FLAGS:
+        return WebTarget(
+            kind=TargetKind.REPLAY, url=_url(newest[2]), moment=_moment("2"), flag=Flag(newest[1])
+        )
+    if _NO_FORM.match(target):
+        raise BadQuestionError("there are TimeMaps as link, json and cdxj")
     gate = _GATE.fullmatch(target)
     if gate is None:
         raise BadQuestionError("there is no address in this path")

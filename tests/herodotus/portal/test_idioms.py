@@ -41,6 +41,19 @@ def test_years_outside_of_the_archive_are_its_ends() -> None:
     }
 
 
+@pytest.mark.parametrize("flag", ["id_", "im_", "mp_"])
+def test_a_flag_without_a_date_names_the_newest(library: Library, flag: str) -> None:
+    assert library.location(f"/web/{flag}/{HOME}") == f"/web/{NEW}{flag}/{HOME}"
+    window = {"upgrade-insecure-requests": "1"}
+    led = library.location(f"/web/{flag}/{HOME}", window)
+    assert (led if flag == "id_" else library.location(led, window)).startswith(f"/web/{NEW}")
+
+
+def test_a_timemap_in_a_form_that_there_is_not_is_no_address(library: Library) -> None:
+    assert library.get(f"/web/timemap/xml/{HOME}").status == 400
+    assert library.get("/web/timemap/xml").status == 404
+
+
 @pytest.mark.parametrize("flag", ["id_", "ir_"])
 def test_a_redirect_as_it_came_is_a_redirect(library: Library, flag: str) -> None:
     answer = library.get(f"/web/{NEW}{flag}/{SITE}/moved")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from crawler.core.urls import canonical
 from herodotus.core.removals import Removals
 from herodotus.portal.archive_pages import MATCH
 from tests.herodotus.portal.library import Library, response
@@ -129,6 +130,40 @@ def test_a_script_calls_the_function_that_the_page_waits_with(stored: bytes, sho
     assert answer.headers["Cache-Control"] == "max-age=60"
     exact = library.get(f"/web/{DATE}js_/{HOST}/d?callback=theirs&q=1")
     assert (exact.body, MATCH in exact.headers) == (stored, False)
+
+
+@pytest.mark.parametrize("headers", [{}, WINDOW], ids=["program", "browser"])
+@pytest.mark.parametrize("flag", ["", "id_", "im_"])
+@pytest.mark.parametrize(
+    ("held", "location"),
+    [
+        (f"{HOST}/page", "https://a.example/page"),
+        (f"{HOST}/page", "/page/"),
+        (f"{HOST}/page", "//www.a.example/page#x"),
+    ],
+)
+def test_a_redirect_to_another_spelling_that_is_not_archived_leads_nobody_round_and_round(
+    held: str, location: str, flag: str, headers: dict[str, str]
+) -> None:
+    library = Library(response(held, "20260101", b"", "text/html", 301, f"Location: {location}"))
+    at = f"/web/{DATE}{flag}/{held}"
+    statuses = [0]
+    while len(statuses) < 5 and statuses[-1] != 404:
+        answer = library.get(at, headers)
+        statuses.append(int(answer.status))
+        at = answer.headers.get("Location", at)
+    assert statuses[-1] == 404, at
+    library.add(response(canonical(location, held), "20250601", b"<p>there"))
+    assert b"there" in arrived(library, f"/web/{DATE}{flag}/{held}", headers)
+
+
+def arrived(library: Library, at: str, headers: dict[str, str]) -> bytes:
+    for _ in range(5):
+        answer = library.get(at, headers)
+        if not 300 <= answer.status < 400:
+            return answer.body + library.get(at).body  # a browser is shown it in a frame
+        at = answer.headers["Location"]
+    raise AssertionError(f"round and round: {at}")
 
 
 def test_what_was_removed_is_found_by_no_other_name() -> None:
