@@ -15,7 +15,7 @@ from herodotus.core.captures import CaptureId, Deposit, RecordType
 from herodotus.core.doors import Door, Passage, field_of
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.signatures import WINDOW, signed, signer_of
-from herodotus.core.warc import WarcRecord, format_record
+from herodotus.core.warc import WarcRecord, format_record, split_record
 from herodotus.store.holdings import check_all, checked, unpacked
 from herodotus.store.intake import Copy, Intake, compress_bundle
 from herodotus.store.members import gzip_member, gzip_stored, scan_members
@@ -87,6 +87,15 @@ def agree(data: bytes) -> bool:
 def test_what_this_archive_writes_is_kept_as_it_comes_and_other_forms_are_written_anew(kind: str) -> None:
     is_kept = kind not in ("of another archive", "a resource")
     assert agree(parcel_of(KINDS[kind])) is is_kept
+
+
+def test_what_does_not_pack_is_kept_of_any_size() -> None:
+    rng = random.Random(3)
+    for size in (0, 1, 300, 1_000, 1_023, 1_024, 5_000, 70_000):
+        for body in (rng.randbytes(size), bytes(rng.choices(range(32, 127), k=size))):
+            note = format_record((("WARC-Type", "metadata"), ("Content-Type", "text/plain")), body)
+            deposit = replace(crawled(body=body), companions=(split_record(note)[0],))
+            assert agree(parcel_of(deposit))
 
 
 def test_a_mark_in_the_head_of_a_member_is_no_matter() -> None:
