@@ -540,13 +540,16 @@ class ArchiveHoldings:
         copies = [Copy(one.deposit, one.members, one.packed) for one in arrivals]
         stored = await self._store.store_all(copies)
         new: list[Deposit] = []
+        unwanted: list[CaptureId] = []
         for one, copy in zip(stored, copies, strict=True):
             if not isinstance(one, Stored):
                 continue
             if one.outcome is StoreOutcome.DELETED and not self._archive.is_deleted(capture_key(one.id)):
-                await self._store.decline(one.id)
+                unwanted.append(one.id)
             if one.outcome in NEW:
                 new.append(copy.deposit)
+        if unwanted:
+            await self._store.decline(unwanted)
         if new and self._archive.lost_files.unnamed:
             for deposit in new:
                 came(self._archive, deposit.id)

@@ -216,9 +216,10 @@ class DiskStore:
             return self.intake.prepare(deposit, mode, packed)
         return await self._in_thread(lambda: self.intake.prepare(deposit, mode, packed))
 
-    async def decline(self, id_: CaptureId) -> None:
-        """Note durably that this capture, which is not here, is not wanted: other holders then stop offering it."""
-        await self._commit(NewTombstones(ids=(id_,)), None)
+    async def decline(self, ids: Iterable[CaptureId]) -> None:
+        """Note durably that these captures, which are not here, are not wanted: other holders then stop offering
+        them."""
+        await self._commit(NewTombstones(ids=tuple(ids)), None)
 
     async def note_visits(self, visits: Sequence[Visit]) -> None:
         if visits:
