@@ -86,12 +86,15 @@ class Arrivals:
 
     def hear(self) -> None:
         """Nobody is known to have what just came here; what no holder sent is on its way to them."""
+        heard: list[bytes] = []
         keys: list[bytes] = []
         while self._fresh:
             key, is_copy = self._fresh.popleft()
-            self._parts.ledger.stored(key)
+            heard.append(key)
             if not is_copy:
                 keys.append(key)
+        if heard:
+            self._parts.ledger.stored(*heard)
         if keys:
             self._unwritten.append(self._pusher.add_fresh(keys))
             self._arrived.set()

@@ -117,18 +117,16 @@ class HoldingLedger:
         assert len(known) <= CONFIRMATIONS_MAX
         assert all(len(one.lacking) <= LACKING_MAX for one in known), "keys beyond the limit are asked again"
 
-    def stored(self, key: bytes) -> None:
+    def stored(self, *keys: bytes) -> None:
         """Something new is here: nobody is known to have it."""
-        for peer in list(self._confirmed):
-            known = self._confirmed[peer]
+        for known in self._confirmed.values():
             for one in known:
-                if key in one.arcs:
-                    one.lacking.add(key)
-                    one.is_outdated = True
+                new = [key for key in keys if key in one.arcs]
+                one.lacking.update(new)
+                one.is_outdated |= bool(new)
             known[:] = [one for one in known if len(one.lacking) <= LACKING_MAX]
         for comparison in self._open:
-            if key in comparison.arcs:
-                comparison.stored.add(key)
+            comparison.stored.update(key for key in keys if key in comparison.arcs)
 
     def held(self, peer: PeerKey, keys: Iterable[bytes]) -> None:
         """The peer acknowledged these as durable."""
