@@ -68,8 +68,11 @@ _HEADS_KEPT_BYTES_MAX = 1024 * 1024
 _OVERHEAD_BYTES = 500
 # One way only to read each byte: a head that does not fit is found out in one go.
 _PLAIN = re.compile(
-    rb"GET (/(?:web|cdx|wayback)/[\x21-\x7e]{1,3000}) HTTP/1\.1\r\n((?:[A-Za-z0-9-]+:[\x20-\x7e]*\r\n){1,40})\r\n"
+    rb"GET (/[\x21-\x7e]{0,3000}) HTTP/1\.1\r\n((?:[A-Za-z0-9-]+:[\x20-\x7e]*\r\n){1,40})\r\n"
 )
+_OF_ARCHIVE = (b"/web/", b"/cdx/", b"/wayback/")
+_LABEL = re.compile(rb"[0-9]{14}-[hs][0-9]{0,5}-[a-z0-9_-]+\.", re.IGNORECASE)
+_AT_LABEL = b"at a label\n"
 _WHOLE = re.compile(
     rb"(?:GET|HEAD) /[\x21-\x7e]{0,24000} HTTP/1\.1\r\n(?:[A-Za-z0-9-]+:[\x20-\x7e]*\r\n)*\r\n"
 )
@@ -86,7 +89,9 @@ _IDLE = frozenset(
      b"cache-control", b"sec-fetch-mode", b"sec-fetch-site", b"sec-fetch-user", b"sec-ch-ua", b"sec-ch-ua-mobile",
      b"sec-ch-ua-platform"}
 )  # fmt: skip
-"""Those by which none does. A referer leads strays only, which are not in the archive's paths."""
+"""Those by which none does."""
+_DECISIVE_AT_LABELS = _DECISIVE | {b"referer", b"sec-fetch-site"}
+"""Who asks at a label is known by these, too, and a stranger is refused."""
 
 
 class CachedRequest(NamedTuple):
@@ -136,6 +141,8 @@ class Front:
                 return None
             words = found
             self._words.keep(fields, words, len(fields) + len(words) + _OVERHEAD_BYTES)
+        if not words.startswith(_AT_LABEL) and not plain[1].startswith(_OF_ARCHIVE):
+            return None
         return CachedRequest(plain[1], words)
 
     def is_whole(self, data: bytes) -> bool:
@@ -177,14 +184,19 @@ class Front:
 
 def _decisive(fields: bytes) -> bytes | None:
     """None: something else is said, so it takes the long way."""
+    said = [
+        (name.lower(), value.strip())
+        for name, _, value in (line.partition(b":") for line in fields.split(b"\r\n")[:-1])
+    ]
+    hosts = [value for name, value in said if name == b"host"]
+    is_label = bool(hosts) and _LABEL.match(hosts[0]) is not None
+    decisive = _DECISIVE_AT_LABELS if is_label else _DECISIVE
     kept = []
-    hosts = 0
-    for line in fields.split(b"\r\n")[:-1]:
-        name, _, value = line.partition(b":")
-        name = name.lower()
-        if name in _DECISIVE:
-            hosts += name == b"host"
-            kept.append(name + b":" + value.strip())
-        elif name not in _IDLE and not (name == b"connection" and value.strip().lower() == b"keep-alive"):
+    for name, value in said:
+        if name in decisive:
+            kept.append(name + b":" + value)
+        elif name not in _IDLE and not (name == b"connection" and value.lower() == b"keep-alive"):
             return None
-    return b"\n".join(kept) if hosts == 1 else None
+    if len(hosts) != 1:
+        return None
+    return (_AT_LABEL if is_label else b"") + b"\n".join(kept)

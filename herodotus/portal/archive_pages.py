@@ -488,6 +488,8 @@ class ArchivePages:
             found = await self._not_here(asked, urls[0], text=url, moments=(moment,))
         else:
             found = await self._shown(asked, target, chosen)
+            if found is not None:
+                return replace(found, is_of_archive_alone=True)
         return found or await self._gone(asked, url, flag, moment)
 
     async def _gone(self, asked: Asked, url: str, flag: Flag, moment: Moment) -> Answer:

@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from hashlib import blake2b
 
 from crawler.core.javascript import SCRIPT_CHARS_MAX, Token, TokenKind, is_blank, text_of, tokens
 
@@ -52,7 +53,16 @@ _MODULE = re.compile(
 )
 _STRICT = re.compile(rb"\s*([\"'])use strict\1")
 
-Edit = tuple[int, int, bytes]
+KEPT_FROM_BYTES = 8_192
+"""Smaller ones are read again: some milliseconds."""
+KEPT_MAX = 256
+"""Scripts of which is known what must be led: more than a few sites have."""
+KEPT_PLACES_MAX = 1_000
+"""In one script, or it is read again: some 40 MB in all. Builds of applications have tens."""
+
+Place = tuple[int, int, bytes, bool]
+"""Start, end, and what takes its place: an address to be led (True), or bytes. In these `_OWN` is the script's."""
+_OWN = b"\0own"
 
 
 class _Kind(Enum):
@@ -85,8 +95,12 @@ def led_script(source: bytes, led: Callable[[bytes], bytes], own_url: bytes = b"
         return source
     pieces: list[bytes] = []
     copied = 0
-    for start, end, new in sorted(_Reading(source.decode("latin-1"), led, own_url).edits()):
-        pieces += (source[copied:start], new)
+    own = _quoted(own_url)
+    for start, end, new, is_address in _places(source, is_boxed=bool(own_url)):
+        address = led(new) if is_address else b""
+        if is_address and address == new:
+            continue
+        pieces += (source[copied:start], _quoted(address) if is_address else new.replace(_OWN, own))
         copied = end
     return b"".join((*pieces, source[copied:]))
 
@@ -119,6 +133,24 @@ def told_outermost(source: bytes) -> bytes:
     return _OUTERMOST_RIGHT.sub(lambda match: (match[1] or match[2]) + _OUTERMOST, source)
 
 
+_kept: dict[tuple[bytes, bool], tuple[Place, ...]] = {}
+
+
+def _places(source: bytes, *, is_boxed: bool) -> tuple[Place, ...]:
+    """Taking a script apart is what takes long, and many pages of a site have the same ones."""
+    if len(source) < KEPT_FROM_BYTES:
+        return _Reading(source.decode("latin-1"), is_boxed=is_boxed).places()
+    key = blake2b(source, digest_size=16).digest(), is_boxed
+    found = _kept.get(key)
+    if found is None:
+        found = _Reading(source.decode("latin-1"), is_boxed=is_boxed).places()
+        if len(_kept) >= KEPT_MAX:
+            _kept.clear()
+        if len(found) <= KEPT_PLACES_MAX:
+            _kept[key] = found
+    return found
+
+
 def for_worker(source: bytes, client: str) -> bytes:
     """With our script first, in the way of a module or of a classic worker."""
     if _MODULE.search(source):
@@ -130,11 +162,10 @@ def for_worker(source: bytes, client: str) -> bytes:
 class _Reading:
     """Of one script, from its first token to the last."""
 
-    def __init__(self, text: str, led: Callable[[bytes], bytes], own_url: bytes) -> None:
+    def __init__(self, text: str, *, is_boxed: bool) -> None:
         self._text = text
-        self._led = led
-        self._own_url = _quoted(own_url) if own_url else b""
-        self._found: list[Edit] = []
+        self._is_boxed = is_boxed
+        self._found: list[Place] = []
         self._calls: list[_Call] = []
         self._depth = 0
         self._at = 0
@@ -145,11 +176,14 @@ class _Reading:
         """Where the bracket of a `location.assign` is."""
         self._declares_location: bool | None = None
 
-    def edits(self) -> list[Edit]:
-        for token in tokens(self._text, _WORDS_BOXED if self._own_url else _WORDS):
+    def places(self) -> tuple[Place, ...]:
+        for token in tokens(self._text, _WORDS_BOXED if self._is_boxed else _WORDS):
             self._take(token)
             self._at = token.end
-        return self._found
+        return tuple(sorted(self._found))
+
+    def _put(self, start: int, end: int, new: bytes) -> None:
+        self._found.append((start, end, new, False))
 
     def _take(self, token: Token) -> None:
         call = self._calls[-1] if self._calls and self._calls[-1].depth == self._depth else None
@@ -162,7 +196,7 @@ class _Reading:
             self._literal(word, token, call)
         follows = word if is_next and not self._is_called else None
         self._word, self._is_called = (token, False) if token.kind is TokenKind.WORD else (None, False)
-        if token.kind is TokenKind.WORD and self._own_url:
+        if token.kind is TokenKind.WORD and self._is_boxed:
             self._boxed(token)
         elif token.kind is TokenKind.OPEN:
             self._depth += 1
@@ -177,9 +211,7 @@ class _Reading:
         name = self._text[word.start : word.end]
         if name == "import" or (name == "from" and not self._is_called):
             address = text_of(self._text, token).encode("latin-1", "replace")
-            new = self._led(address)
-            if new != address:
-                self._found.append((token.start, token.end, _quoted(new)))
+            self._found.append((token.start, token.end, address, True))
         if call is not None and self._is_called:
             call.literal_end = token.end
 
@@ -205,25 +237,26 @@ class _Reading:
         else:
             is_led = call.has_more or call.kind is _Kind.GOING
         if is_led:
-            end = b",%s)" % self._own_url if self._own_url and call.kind is _Kind.IMPORT else b")"
-            self._found += [(call.start, call.start, call.kind.value), (token.start, token.start, end)]
+            self._put(call.start, call.start, call.kind.value)
+            end = b",%s)" % _OWN if self._is_boxed and call.kind is _Kind.IMPORT else b")"
+            self._put(token.start, token.start, end)
 
     def _boxed(self, word: Token) -> None:
         text = self._text
         name, is_member = text[word.start : word.end], self._is_member(word.start)
         if name == "import" and not is_member and (asked := _OWN_URL.match(text, word.end)):
-            self._found.append((word.start, asked.end(), self._own_url))
+            self._put(word.start, asked.end(), _OWN)
         if name != "location" or (is_member and not _OF_WINDOW.search(self._before(word.start))):
             return
         if href := _GOES_BY_HREF.match(text, word.end):
-            self._found.append((*href.span(1), b"__hdhref"))
+            self._put(*href.span(1), b"__hdhref")
         elif method := _GOES_BY_METHOD.match(text, word.end):
             self._going_at = method.end() - 1
         elif _GOES.match(text, word.end):
             if is_member:
-                self._found.append((word.start, word.end, b"__hdlocation"))
+                self._put(word.start, word.end, b"__hdlocation")
             elif _BEGINS.search(self._before(word.start)) and not self._is_location_declared():
-                self._found.append((word.start, word.end, b"globalThis.__hdlocation"))
+                self._put(word.start, word.end, b"globalThis.__hdlocation")
 
     def _is_location_declared(self) -> bool:
         if self._declares_location is None:

@@ -104,6 +104,33 @@ def test_host_and_address_make_another_question_and_what_decides_nothing_does_no
     assert one.question(idle.replace(b"Host", b"HOST")) == question
 
 
+def test_at_a_label_every_path_is_a_question_and_who_asks_decides() -> None:
+    one = front()
+    host = "Host: 20260105000000-s-example-org.localhost:5484"
+
+    def question(*fields: str, target: str = "/a?b") -> object:
+        return one.question("\r\n".join([f"GET {target} HTTP/1.1", host, *fields, "", ""]).encode())
+
+    plain = question()
+    assert plain not in (None, question(target="/"), question(target="/web/2026/x"))
+    assert question("User-Agent: x", "Sec-Fetch-Mode: cors", "Cookie: a=1") == plain
+    for field in (
+        "Referer: http://a.example/",
+        "Sec-Fetch-Site: cross-site",
+        "Origin: null",
+        "Sec-Fetch-Dest: script",
+    ):
+        assert question(field) not in (None, plain)
+    assert question("If-None-Match: x") is None
+    assert question("Service-Worker: script") is None
+    for name in (
+        "s-example-org.localhost",
+        "x.20260105000000-s-example-org.localhost",
+        "20260105000000-s-example-org",
+    ):
+        assert one.question(asked(target="/a").replace(b"127.0.0.1", name.encode())) is None
+
+
 # -- what is kept -------------------------------------------------------------------------------------------
 
 

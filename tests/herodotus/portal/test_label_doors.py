@@ -47,6 +47,14 @@ def test_a_page_is_shown_at_its_own_address_without_a_redirect_to_another_date(l
     assert {"Set-Cookie", "X-Frame-Options", "Link", "Content-Location"} & set(shown.headers) == set()
 
 
+def test_what_a_label_shows_is_kept_and_what_it_refuses_or_misses_is_not(library: Library) -> None:
+    assert at(library, "/", **FRAME).is_of_archive_alone
+    assert not at(library, "/missing", **FRAME).is_of_archive_alone
+    assert not at(library, "/_hd/client.js", **FRAME).is_of_archive_alone
+    foreign = {**FRAME, "referer": "https://live.example/"}
+    assert not at(library, "/", **foreign).is_of_archive_alone
+
+
 def test_every_answer_says_the_wall(library: Library) -> None:
     for target in ("/", "/a?q=1&r", "/missing"):
         headers = at(library, target, **FRAME).headers

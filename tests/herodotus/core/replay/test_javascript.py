@@ -1,12 +1,14 @@
 """Is of a script changed what must be, and nothing else?"""
 
 import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from herodotus.core.replay import Flag, Label, NamedSite, Names, ReplayContext, rewriter_for
+from crawler.core.javascript import Token, tokens
+from herodotus.core.replay import Flag, Label, NamedSite, Names, ReplayContext, javascript, rewriter_for
 from herodotus.core.replay.javascript import ScriptRewriter, for_worker, led_script, told_outermost
 
 DATE = "20260509063412"
@@ -184,6 +186,40 @@ def test_a_location_that_may_be_another_one_stays(source: str) -> None:
     rewriter = rewriter_for("text/javascript", Flag.SCRIPT, BOXED)
     assert rewriter is not None
     assert (rewriter.feed(source.encode()) + rewriter.close()).decode() == source
+
+
+def test_what_was_found_in_a_long_script_is_kept_and_led_for_each_page_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = b"import('./m'); new URL('x', import.meta.url);" + b"var a = 1;" * 1_000
+    read: list[int] = []
+
+    def counted(text: str, words: frozenset[str]) -> Iterator[Token]:
+        read.append(len(text))
+        return tokens(text, words)
+
+    monkeypatch.setattr(javascript, "tokens", counted)
+    for number in (b"1", b"2"):
+        after = led_script(source, number.__add__, b"https://a.example/" + number)
+        assert after.startswith(
+            b'import("%s./m"); new URL(\'x\', "https://a.example/%s");' % (number, number)
+        )
+    assert read == [len(source)]
+    led_script(source, lambda address: address)  # at a label something else must be led
+    assert len(read) == 1
+    led_script(source.replace(b"'./m'", b"m"), lambda address: address)
+    assert len(read) == 2
+
+
+def test_scripts_that_are_known_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(javascript, "KEPT_MAX", 3)
+    known: dict[tuple[bytes, bool], tuple[object, ...]] = {}
+    monkeypatch.setattr(javascript, "_kept", known)
+    for number in range(10):
+        led_script(b"import(a);" + b"%d;" % number * 10_000, lambda address: address)
+        assert 0 < len(known) <= 3
+    led_script(b"import(a);" * 2_000, lambda address: address)
+    assert all(len(places) <= 1_000 for places in known.values())
 
 
 def test_a_hostile_script_costs_no_more_than_its_length() -> None:
