@@ -1,10 +1,14 @@
 """What does a hostile archived page try? Ways out, ways to the portal, ways to other archived sites.
 
-`QUIET` are tried on one page, all together; each of `GOING` leads away and has a page of its own. In a script: `live`
-is a site of the live web, `tcp` and `udp` are ears on this machine, `portals` are spellings of the portal, `other` is
-another archived site, and `raw()` is a window in which nothing of ours has changed anything (in the sandbox: none).
+`QUIET` are tried on one page, all together, and once more on a page of data within a page, where no script of ours has
+changed anything; each of `GOING` leads away and has a page of its own. In a script: `live` is a site of the live web,
+`tcp` and `udp` are ears on this machine, `portals` are spellings of the portal, `other` is another archived site, and
+`raw()` is a window in which nothing of ours has changed anything (in the sandbox: none). What arrives or is gained says
+by its number whose it is.
 """
 
+import base64
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -144,8 +148,8 @@ QUIET: Final[Mapping[str, str]] = {
     "navigator.mediaDevices.getUserMedia({video: true}).then(() => gained('camera'))",
 }  # fmt: skip
 GOING: Final[Mapping[str, str]] = {
-    "location": "location = live",
-    "location.replace": "location.replace(live)",
+    "location": "self['location'] = live",  # spelled so that our server does not lead it
+    "location.replace": "self['location'].replace(live)",
     "location of a raw window": "raw().eval('parent.location = \"' + live + '\"')",
     "navigation": "navigation.navigate(live)",
     "refresh": "put('meta', {httpEquiv: 'refresh', content: '0;url=' + live})",
@@ -158,11 +162,14 @@ GOING: Final[Mapping[str, str]] = {
     "a link to the window": "put('a', {href: live, target: '_top'}).click()",
     "a form to the window": "put('form', {action: live, target: '_top'}).submit()",
     "a link to a new window": "put('a', {href: live, target: '_blank'}).click()",
-    "location of the portal": "location = portals[0] + '/api/v1/status'",
-    "location of a script": "location = 'javascript:location=\"' + live + '\"'",
-    "location of data": "location = 'data:text/html,<img src=' + live + '>'",
+    "location of the portal": "self['location'] = portals[0] + '/api/v1/status'",
+    "location of a script": "self['location'] = 'javascript:location=\"' + live + '\"'",
+    "location of data": "self['location'] = 'data:text/html,<img src=' + live + '>'",
     "download": "put('a', {href: live, download: 'x'}).click()",
 }  # fmt: skip
+NUMBERS: Final = {name: number for number, name in enumerate((*QUIET, *GOING), 1)}
+RAW_PAGE: Final = len(GOING) + 1
+"""Where the quiet ones are tried in a page of data."""
 _VICTIM = """<!doctype html><title>victim</title><script>
 try { localStorage.victim = sessionStorage.victim = "1"; document.cookie = "victim=1; path=/"; } catch (error) {}
 try {
@@ -171,13 +178,12 @@ try {
   navigator.locks.request("victim", () => new Promise(() => {}));
 } catch (error) {}
 setInterval(function () { new BroadcastChannel("victim").postMessage("secret"); }, 200);</script>"""
-_START = """<!doctype html><title>evil</title><body><script>
-var gains = [], isOver = false, live = "LIVE/" + Math.random(), tcp = "http://127.0.0.1:TCP/", other = "OTHER";
-var port = location.port || (/:(\\d+)\\/web\\//.exec(document.baseURI) || [])[1];
+_START = """<!doctype html><title>evil</title><body><iframe src="OTHER/"></iframe><script>
+var gains = [], isOver = false, salt = Math.random(), other = "OTHER";
+var port = location.port || (/:(\\d+)\\/web\\//.exec(document.baseURI) || [])[1] || "PORT";
 var portals = ["127.0.0.1", "localhost", "[::1]", "127.1", "2130706433", "0x7f.1", "0.0.0.0", "127.0.0.2", "localhost.",
-  "[::ffff:127.0.0.1]", "x.localhost"].map(function (host) { return "http://" + host + ":" + port; });
-function gained(what) { gains.push(what); }
-function read(answer) { return answer.text().then(function (text) { if (text) gained(text.slice(0, 80)); }); }
+  "[::ffff:127.0.0.1]", "x.localhost", "127.0.0.3"].map(function (host) { return "http://" + host + ":" + port; });
+addEventListener("message", function (event) { if (event.data && event.data.gain) gains.push(event.data.gain); });
 function put(tag, fields) {
   var one = raw.document ? raw.document.createElement(tag) : document.createElement(tag);
   Object.assign(one, fields);
@@ -195,28 +201,65 @@ function peer(Kind) {
 }
 peer.toString = (function (text) { return function () { return text; }; })(Function.prototype.toString.call(peer));
 function work(code) { new Worker(URL.createObjectURL(new Blob([code], { type: "text/javascript" }))); }
-function tried(name, attack) {
-  try { Promise.resolve(attack()).catch(function () {}); } catch (error) { /* it is refused at once */ }
+function tried(number, attack) {
+  function gained(what) {
+    gains.push(number + ": " + what);
+    if (location.protocol === "data:") parent.postMessage({ gain: number + ": " + what }, "*");
+  }
+  function read(answer) {  // its own page it may read
+    return answer.text().then(function (text) {
+      if (text && text.indexOf("<title>evil") < 0) gained(text.slice(0, 80));
+    });
+  }
+  var live = "LIVE/" + number + "/" + salt, tcp = "http://127.0.0.1:TCP/" + number + "/";
+  try {
+    Promise.resolve(attack(live, tcp, gained, read)).catch(function () {});
+  } catch (error) { /* it is refused at once */ }
 }
 addEventListener("unhandledrejection", function (event) { event.preventDefault(); });
 """
 
 
-def _page(attacks: Mapping[str, str], tcp_port: int, udp_port: int) -> Thing:
+def _page(attacks: Mapping[str, str], tcp_port: int, udp_port: int) -> str:
     tries = "".join(
-        f"tried({name!r}, function () {{ var a, f, x; {script}; }});\n" for name, script in attacks.items()
+        f"tried({NUMBERS[name]}, function (live, tcp, gained, read) {{ var a, f, x; {script}; }});\n"
+        for name, script in attacks.items()
     )
     start = _START.replace("LIVE", LIVE).replace("OTHER", OTHER).replace("TCP", str(tcp_port))
-    end = "put('iframe', {src: other + '/'});\nsetTimeout(function () { isOver = true; }, 4000);</script>"
-    body = start.replace("UDP", str(udp_port)) + tries + end
-    return Thing(kind="text/html; charset=utf-8", body=body.encode())
+    end = "setTimeout(function () { isOver = true; }, 4000);</script>"
+    return start.replace("UDP", str(udp_port)) + tries + end
+
+
+_RAW = """<!doctype html><title>evil</title><body><script>
+var gains = [], port = location.port || (/:(\\d+)\\/web\\//.exec(document.baseURI) || [])[1];
+addEventListener("message", function (event) { if (event.data && event.data.gain) gains.push(event.data.gain); });
+document.body.appendChild(document.createElement("iframe")).src =
+  "data:text/html;base64," + btoa(atob("PAGE").replace('"PORT"', '"' + port + '"'));
+</script>"""
 
 
 def attack_site(tcp_port: int, udp_port: int) -> dict[str, Thing]:
-    """Everything quiet at `/`, what leads away at `/1` and so on."""
-    pages = {f"{SITE}/": _page(QUIET, tcp_port, udp_port)}
+    """Everything quiet at `/`, what leads away at `/1` and so on, everything quiet in a page of data at the last."""
+
+    def html(text: str) -> Thing:
+        return Thing(kind="text/html; charset=utf-8", body=text.encode())
+
+    quiet = _page(QUIET, tcp_port, udp_port)
+    pages = {f"{SITE}/": html(quiet)}
     for number, (name, script) in enumerate(GOING.items(), 1):
-        pages[f"{SITE}/{number}"] = _page({name: script}, tcp_port, udp_port)
-    pages[f"{OTHER}/"] = Thing(kind="text/html", body=_VICTIM.encode())
+        pages[f"{SITE}/{number}"] = html(_page({name: script}, tcp_port, udp_port))
+    pages[f"{SITE}/{RAW_PAGE}"] = html(_RAW.replace("PAGE", base64.b64encode(quiet.encode()).decode()))
+    pages[f"{OTHER}/"] = html(_VICTIM)
     pages[f"{SITE}/sw.js"] = Thing(kind="text/javascript", body=b"")
     return pages
+
+
+_PEERS = frozenset(name for name in QUIET if name.startswith("peer connection"))
+_BY_NUMBER = re.compile(rf"{re.escape(LIVE)}/(\d+)/|ear: \S+ /(\d+)/|gained (\d+): ")
+
+
+def whose(noticed: list[str]) -> set[str]:
+    """The attacks that did what was noticed; of a datagram, which has no number, each that sends some."""
+    names = {number: name for name, number in NUMBERS.items()}
+    found = {names[int(match[match.lastindex or 1])] for one in noticed for match in _BY_NUMBER.finditer(one)}
+    return found | (_PEERS if any("a datagram" in one for one in noticed) else set())

@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from scripts.replays.pages import Thing
 
+FIRST_WORD_S = 0.3
+
 
 @dataclass
 class Live:
@@ -63,6 +65,11 @@ def _listen_tcp(live: Live, ear: socket.socket) -> None:
         while True:
             connection, _ = ear.accept()
             live.asked.append("a TCP connection")
+            connection.settimeout(FIRST_WORD_S)
+            with suppress(OSError):  # which says nothing, or is gone
+                live.asked.append(
+                    f"at the ear: {connection.recv(200).partition(b' HTTP')[0].decode('latin-1')}"
+                )
             connection.close()
 
 

@@ -180,7 +180,7 @@ class Browser:
 _ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 
-_HERE = "EXCLUDE 127.0.0.1, EXCLUDE 127.0.0.2, EXCLUDE localhost, EXCLUDE *.localhost"
+_HERE = "EXCLUDE 127.0.0.1, EXCLUDE 127.0.0.2, EXCLUDE 127.0.0.3, EXCLUDE localhost, EXCLUDE *.localhost"
 
 
 @asynccontextmanager

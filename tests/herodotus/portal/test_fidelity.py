@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.replays.attacks import GOING, QUIET
+from scripts.replays.attacks import GOING, LIVE, QUIET, RAW_PAGE, whose
 from scripts.replays.command import acid_in, attacked_in
 from scripts.replays.pages import IMPOSSIBLE, IMPOSSIBLE_IN_BOX
 
@@ -19,8 +19,14 @@ def test_a_page_finds_what_it_would_find_live_by_names_and_but_for_a_few_things_
 
 @pytest.mark.e2e
 @pytest.mark.needs("chromium")
-def test_no_attack_gains_anything_by_names() -> None:
-    """Nothing arrives at the live web, at a port or by datagram; nothing of the portal or of another site is read. The
-    same pages, live, are noticed by all three ears."""
+def test_no_attack_gains_anything_by_names_or_in_the_box() -> None:
+    """Nothing arrives at the live web, at a port or by datagram; nothing of the portal or of another site is read.
+    Where nothing keeps the same page in, it is noticed by all three ears, and gains something of each kind."""
     assert len(QUIET) + len(GOING) > 80
-    assert attacked_in("chromium", ("names",)) == {"live": [], "names": []}
+    pages = {"names": range(RAW_PAGE), "box": [RAW_PAGE], "bare": [0]}
+    found = attacked_in("chromium", pages)
+    assert (found["names"], found["box"]) == ([], [])
+    heard = " ".join(found["bare"])
+    assert all(one in heard for one in (LIVE, "a TCP connection", "a datagram"))
+    assert len(whose(found["bare"])) > 30
+    assert {"the portal's interface", "another site's storage"} <= whose(found["bare"])
