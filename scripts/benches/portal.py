@@ -84,6 +84,10 @@ CASES = (
         for size in (2, 29, 276)
     ),
     Case(name="html 29 kB raw", ours=f"/web/{DAYS[2]}id_/{SITE}/29", theirs=f"/bench/{DAYS[2]}id_/{SITE}/29"),
+    Case(name="html 29 kB, scripts", ours=f"/web/{DAYS[2]}/{SITE}/scripts",
+         theirs=f"/bench/{DAYS[2]}mp_/{SITE}/scripts"),
+    Case(name="script 60 kB", ours=f"/web/{DAYS[2]}js_/{SITE}/script", theirs=f"/bench/{DAYS[2]}js_/{SITE}/script"),
+    Case(name="script 400 kB", ours=f"/web/{DAYS[2]}js_/{SITE}/bundle", theirs=f"/bench/{DAYS[2]}js_/{SITE}/bundle"),
     Case(name="css 6 kB", ours=f"/web/{DAYS[2]}cs_/{SITE}/css", theirs=f"/bench/{DAYS[2]}cs_/{SITE}/css"),
     Case(name="image 6 kB", ours=f"/web/{DAYS[2]}im_/{SITE}/image", theirs=f"/bench/{DAYS[2]}im_/{SITE}/image"),
     Case(name="4 kB raw", ours=f"/web/{DAYS[2]}id_/{SITE}/four", theirs=f"/bench/{DAYS[2]}id_/{SITE}/four"),
@@ -116,6 +120,31 @@ def html(size: int, day: str) -> bytes:
     return "".join([*parts, "</body></html>"]).encode()
 
 
+def script(size: int) -> bytes:
+    """As builds of applications have: long lines, a few imports, messages and places where it goes."""
+    parts, length, number = ['import{a as r}from"./chunk.js";'], 0, 0
+    while length < size:
+        part = (
+            f'function f{number}(e,t){{var n=e.items[{number}];if(!n)return t("no item");'
+            f"return n.map(function(e){{return/^[a-z]+$/.test(e)?e.length/2:`${{e}}-{number}`}})}}"
+        )
+        if number % 50 == 0:
+            part += f'const l{number}=()=>import("./part{number}.js");top.postMessage({{n:{number}}},"*");'
+        if number % 200 == 0:
+            part += f'document.getElementById("b").onclick=()=>{{location.href="/p{number}"}};'
+        parts.append(part)
+        length += len(part)
+        number += 1
+    return "".join(parts).encode()
+
+
+def with_scripts(day: str) -> bytes:
+    tags = (
+        '<script src="/script"></script><script>window.dataLayer=[];location.hash&&f(location.hash)</script>'
+    )
+    return html(29, day).replace(b"</p>\n", b"</p>\n" + tags.encode(), 10)
+
+
 def write_warc(target: Path) -> None:
     store = MemoryStore(now=lambda: float(parse_digits(DAYS[-1])))
     image = random.Random(6).randbytes(5_700)
@@ -129,6 +158,11 @@ def write_warc(target: Path) -> None:
         for day in DAYS:
             bodies = {url: (html(size, day), "text/html; charset=utf-8") for url, size in pages.items()}
             bodies[f"{SITE}/four"] = (four, "application/octet-stream")
+            bodies |= {
+                f"{SITE}/scripts": (with_scripts(day), "text/html; charset=utf-8"),
+                f"{SITE}/script": (script(60_000), "text/javascript"),
+                f"{SITE}/bundle": (script(400_000), "text/javascript"),
+            }
             bodies |= {f"{SITE}/css": (css, "text/css"), f"{SITE}/image": (image, "image/png")}
             for url, (body, mime) in bodies.items():
                 head = (
