@@ -480,3 +480,24 @@ def test_a_steward_whose_rules_seem_to_change_all_the_time_keeps_nobody_from_fet
 
 def _next(numbers: Iterator[int], _host: str) -> int:
     return next(numbers)
+
+
+def test_a_seed_that_another_peer_owns_is_visited_within_five_minutes_of_its_sites_return() -> None:
+    """Owner, steward and seeding peer are different peers, and each keeps for a while what it heard."""
+    away_s, back_s = 3_000.0, 300.0
+
+    async def story(world: Peers) -> None:
+        (site,) = sites_of(world, 1)
+        await all_serve(world)
+        await anyio.sleep(TERMS.silent_s + NEWS_S)
+        began = anyio.current_time()
+        site.trouble = lambda now: 500 if now < began + away_s else 200
+        for member in world.members:
+            await world.give(member, f"http://{site.name}/of-{member.number}")
+        await anyio.sleep(away_s + back_s)
+        pages = [start.url for start in starts_at(world, site) if not start.url.endswith("/robots.txt")]
+        assert sorted(pages) == [f"http://{site.name}/of-{member.number}" for member in world.members]
+        assert polite(world)
+        assert robots_asked(world, site) < 35
+
+    run(4, story)
