@@ -106,22 +106,27 @@ class Origins:
             response = self.web.respond(
                 WebRequest(host=host, path=target_of(url), headers=headers), self.today()
             )
-        self._busy[host] = peer
+        self._busy[self._line(host, peer)] = peer
         self._open[address] += 1
         self.most_open[address] = max(self.most_open[address], self._open[address])
         try:
             await anyio.sleep(ROUND_TRIP_S + response.delay_s)
         finally:
-            self._busy.pop(host, None)
+            self._busy.pop(self._line(host, peer), None)
             self._open[address] -= 1
         return response
+
+    def _line(self, host: str, peer: int) -> str:
+        """Of which one is open at a time: where no delay is agreed, each peer may have one."""
+        return host if self._delay_floor_s else f"{host} {peer}"
 
     def _judge(self, host: str, start: FetchStart) -> None:
         last = self.starts[host][-1] if self.starts[host] else None
         since_s = start.at - last.at if last is not None else float("inf")
         what = ""
-        if host in self._busy:
-            what = f"while peer {self._busy[host]} was answered"
+        line = self._line(host, start.peer)
+        if line in self._busy:
+            what = f"while peer {self._busy[line]} was answered"
         elif last is not None and since_s < self._delay_floor_s - ROUNDING_S:
             what = f"{since_s:.3f} s after peer {last.peer} came to its host"
         elif (

@@ -75,6 +75,8 @@ class PeersSettings:
     """The world begins at midnight, so a later start makes it begin in the midst of a day."""
     copies: int = 4
     delay_s: float = 1.0
+    at_address: int = 2
+    """Windows at an address at a time."""
     connections: int = 4
     compare_s: float = 1_800.0
     wait_s: float = 60.0
@@ -149,6 +151,7 @@ class Peers:
             successors=max(4, settings.copies),
             allow_private_addresses=True,
             delay_floor_s=settings.delay_s,
+            per_address_concurrency=settings.at_address,
             day_start=settings.day_start,
             day_length_s=int(settings.day_s),
             content="html+images",

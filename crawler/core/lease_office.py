@@ -44,6 +44,8 @@ ON_TIME_MAX = 16
 ROUNDING_S = 1e-6
 LATE_SHARE_MAX = 0.25
 """Of the longest window, for a holder's slow line: 7.5 s at the public floor. Slower lines cannot be polite here."""
+ABREAST_MAX = 256
+"""Windows at a time of a host that asks for no delay, in a network that asks for none: more than a tester has peers."""
 OVERDUE_S = 105.0
 """So long a fetch may go on after its window: the longest that a fetcher waits for a connection, a head and a body. A
 window of an address that was not given back keeps its place for as long, because somebody may still be connected."""
@@ -58,9 +60,10 @@ class _Place:
 
 @dataclass(slots=True)
 class Book:
-    """One host (one lane) or one address (several)."""
+    """One host or one address."""
 
-    lanes: int
+    places: int
+    """Of an address."""
     delay_s: float
     spread_s: float = 0.0
     """Besides, between windows of different holders."""
@@ -79,6 +82,18 @@ class Book:
     """The peer with the last failure, until some peer gets a good answer."""
     doubts: dict[Holder, int] = field(default_factory=dict)
 
+    @property
+    def is_free(self) -> bool:
+        """A host that nobody need wait for. While it fails, one peer at a time finds out whether it is back."""
+        return not (self.is_address or self.delay_s or self.failures)
+
+    @property
+    def lanes(self) -> int:
+        """How many windows may be at a time. Of a host that asks for a delay one: so its starts are apart."""
+        if self.is_address:
+            return self.places
+        return ABREAST_MAX if self.is_free else 1
+
     def is_at_rest(self, now: float) -> bool:
         return not self.windows and not self.overdue and self.rests_until <= now and not self.failures
 
@@ -91,6 +106,15 @@ class Book:
         if len(ends) < self.lanes:
             return max(at, self.rests_until)
         return max(at, self.rests_until, ends[-self.lanes] + self.delay_s)
+
+    def first_gap(self, at: float, lasts_s: float) -> float:
+        """From when on the only lane is free for so long, perhaps before a window that was promised already."""
+        at, apart_s = max(at, self.rests_until), self.delay_s + self.spread_s
+        for window in sorted(self.windows, key=lambda one: one.starts_at):
+            if at + lasts_s + apart_s <= window.starts_at:
+                break
+            at = max(at, window.ends_at + apart_s)
+        return at
 
     def over_at(self, window: Window, next_holder: Holder) -> float:
         """But for the delay. Requests of different holders come by ways of different length: one that left in time
@@ -154,12 +178,18 @@ class LeaseOffice:
         others = len({*book.queue, *(window.holder for window in book.windows)} - {holder})
         count = self._count(book, holder, wanted, others)
         late_s = min(late_s, self._terms.window_s * LATE_SHARE_MAX)
+        if book.is_free:
+            lasts_s = self._terms.window_s
         lasts_s = lasts_s or (count - 1) * self._step_s(book) + self._terms.slack_s + late_s
         lasts_s = min(lasts_s, self._terms.window_s)
         # Each asker ahead is left one short window, though it may never come: a later asker waits a little longer and
         # takes nobody's turn. To count only those who did come would let the quickest caller win.
         turn_s = (self._terms.slack_s + self._quantum(book) * self._step_s(book)) * ahead / book.lanes
         starts_at = max(not_before, book.free_from(now, holder) + turn_s)
+        if book.lanes == 1 and not ahead and not book.is_address:
+            # Windows come back early, as few peers have as much to do as their window lasts. Nobody is kept waiting by
+            # who goes where others were to be.
+            starts_at = min(starts_at, book.first_gap(max(now, not_before), lasts_s))
         latest = now + self._terms.life_s - lasts_s
         promised = [window.starts_at for window in book.windows if window.starts_at > now]
         if book.is_address and starts_at > now and len(promised) >= book.lanes * (1 + book.on_time):
@@ -182,7 +212,11 @@ class LeaseOffice:
             spacing_s=book.delay_s,
         )
         assert now <= window.starts_at < window.ends_at <= now + self._terms.life_s, "no longer than a lease"
-        beside = sum(other.ends_at + book.delay_s > window.starts_at for other in book.windows)
+        beside = sum(
+            other.ends_at + book.delay_s > window.starts_at
+            and other.starts_at < window.ends_at + book.delay_s
+            for other in book.windows
+        )
         assert beside < book.lanes, "a lane is free, and has rested, when the window begins"
         book.windows.append(window)
         return window
@@ -238,7 +272,7 @@ class LeaseOffice:
         if book is None or held is None or held.number != number or ends_at > now + self._terms.life_s:
             return None
         gap_s = book.delay_s + book.spread_s
-        others = [window for window in book.windows if window is not held]
+        others = [window for window in book.windows if window is not held and not book.is_free]
         # Stricter than `free_from` where a book has several lanes: no other window may touch this one at all. A
         # refusal costs the asker nothing, as its window stays.
         if starts_at < book.rests_until or any(
@@ -296,7 +330,7 @@ class LeaseOffice:
             policy = self._terms.policy
             is_host = subject.startswith("host:")
             book = self._books[subject] = Book(
-                lanes=1 if is_host else policy.per_address_concurrency,
+                places=policy.per_address_concurrency,
                 delay_s=policy.delay_floor_s if is_host else 0.0,
                 spread_s=self._terms.spread_s if is_host else 0.0,
                 is_address=not is_host,
@@ -358,8 +392,10 @@ class LeaseOffice:
     def _count(self, book: Book, holder: Holder, wanted: int, others: int) -> int:
         # Each window that was never given back halves the next one. So a peer that only asks soon blocks a host for
         # one start at a time, and a peer that crashed once loses little. The first one given back clears it.
-        share = max(self._quantum(book), self._room(book) // (1 + others)) >> book.strikes.get(holder, 0)
-        return max(1, min(wanted, share, STARTS_MAX))
+        share = max(self._quantum(book), self._room(book) // (1 + others))
+        if book.is_free:  # nobody waits for what is left of it
+            share = wanted = STARTS_MAX
+        return max(1, min(wanted, share >> book.strikes.get(holder, 0), STARTS_MAX))
 
     def _room(self, book: Book) -> int:
         """How many starts the longest window has room for."""

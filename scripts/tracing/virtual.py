@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from herodotus.core.charter import TEST_CHARTER
 from herodotus.peer import Peer
 from scripts.tracing.cases import Case
 from scripts.tracing.lines import Joined, Line, joined
@@ -48,6 +49,7 @@ def play(case: Case, *, seed: int) -> Played:
         peers=case.peers,
         copies=6,
         delay_s=case.delay_s,
+        at_address=TEST_CHARTER.per_address_concurrency,
         day_s=86_400.0,
         wait_s=1.0 if case.settings == "test" else 600.0,
         connections=56,

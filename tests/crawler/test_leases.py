@@ -164,7 +164,60 @@ def test_a_window_moves_only_where_there_is_room() -> None:
     moved = office.shift(B, HOST, second.number, 20.0, 30.0, 0.0)
     assert moved is not None
     assert (moved.starts_at, moved.ends_at) == (20.0, 30.0)
-    assert granted(office.ask(C, HOST, 1, 0.0)).starts_at == 30.0 + SPREAD_S + 2.0
+    assert granted(office.ask(C, HOST, 1, 0.0, not_before=19.0)).starts_at == 30.0 + SPREAD_S + 2.0
+
+
+def test_a_gap_that_was_left_is_used_where_a_delay_lies_before_and_behind() -> None:
+    office = LeaseOffice(PUBLIC)
+    early = granted(office.ask(A, HOST, 8, 0.0))
+    promised = granted(office.ask(B, HOST, 1, 0.0))
+    assert (early.ends_at, promised.starts_at) == pytest.approx((17.1, 19.35))
+    office.give_back(A, HOST, early.number, GOOD, 4.0)
+    long = granted(office.ask(b"l", HOST, 6, 4.0))
+    assert long.count == 6
+    assert long.starts_at == promised.ends_at + SPREAD_S + 2.0, "6.0 to 18.2 would be too close before it"
+    assert granted(office.ask(C, HOST, 1, 4.0)).starts_at == 6.0, "a delay after the fetch before"
+    assert granted(office.ask(b"d", HOST, 1, 4.0)).starts_at == 9.25, "6 + 1 + SPREAD_S + 2"
+    assert granted(office.ask(b"e", HOST, 1, 4.0)).starts_at == 12.5
+    assert granted(office.ask(b"f", HOST, 1, 4.0)).starts_at == 15.75
+    assert granted(office.ask(b"g", HOST, 1, 4.0)).starts_at == long.ends_at + SPREAD_S + 2.0, (
+        "the gap is full"
+    )
+
+
+def test_nobody_who_waits_is_passed_in_a_gap() -> None:
+    office = LeaseOffice(PUBLIC)
+    first, _, last = (granted(office.ask(who, HOST, 100, 0.0)) for who in (A, B, C))
+    assert isinstance(office.ask(b"d", HOST, 100, 0.0), Wait), "beyond a lease's life"
+    office.give_back(A, HOST, first.number, GOOD, 1.0)
+    late = office.ask(b"e", HOST, 1, 1.0)
+    assert isinstance(late, Wait) or late.starts_at > last.ends_at
+    assert granted(office.ask(b"d", HOST, 100, 1.0)).starts_at == 3.0
+
+
+def test_where_no_delay_is_agreed_nobody_waits_for_another() -> None:
+    office = LeaseOffice(LeaseTerms.of(PolitenessPolicy(delay_floor_s=0.0)))
+    windows = [granted(office.ask(bytes([number]), HOST, 1, 5.0)) for number in range(200)]
+    assert {(one.starts_at, one.ends_at, one.spacing_s) for one in windows} == {(5.0, 6.0, 0.0)}
+
+
+def test_a_host_that_asks_for_a_delay_has_it_also_where_none_is_agreed() -> None:
+    office = LeaseOffice(LeaseTerms.of(PolitenessPolicy(delay_floor_s=0.0)))
+    both = [granted(office.ask(who, HOST, 1, 5.0)) for who in (A, B)]
+    assert [one.starts_at for one in both] == [5.0, 5.0]
+    office.set_crawl_delay(HOST, 0.5, 5.0)
+    assert granted(office.ask(C, HOST, 1, 5.0)).starts_at == 6.5, "a delay after the last of them"
+
+
+def test_a_host_that_fails_is_tried_by_one_peer_at_a_time() -> None:
+    office = LeaseOffice(LeaseTerms.of(PolitenessPolicy(delay_floor_s=0.0, backoff_base_s=10.0)))
+    window = granted(office.ask(A, HOST, 1, 0.0))
+    office.give_back(A, HOST, window.number, OriginReport(status=503, duration_s=0.1), 0.5)
+    trial = granted(office.ask(B, HOST, 1, 10.5))
+    assert trial.starts_at == 10.5
+    assert granted(office.ask(C, HOST, 1, 10.5)).starts_at >= trial.ends_at
+    office.give_back(B, HOST, trial.number, GOOD, 10.6)
+    assert [granted(office.ask(who, HOST, 1, 12.0)).starts_at for who in (b"d", b"e")] == [12.0, 12.0]
 
 
 def test_the_books_are_bounded_and_those_at_rest_go(monkeypatch: pytest.MonkeyPatch) -> None:

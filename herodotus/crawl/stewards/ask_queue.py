@@ -1,4 +1,4 @@
-"""How do asks reach the stewards? One call at a time to each; asks that come meanwhile share the next one.
+"""How do asks reach the stewards? A few calls at a time to each; asks that come meanwhile share the next one.
 
 A call that fits a datagram is made to fit one (`herodotus.peers.net.short_calls`): a few asks, and returns as far as
 there is room. Where much waits it is one call by stream.
@@ -45,6 +45,8 @@ SHORT_CALLS_MAX = 2
 """What would take more datagrams, one after another, goes by stream at once."""
 RETURNS_SHORT_MAX = 12
 """In a datagram, beside some asks: a return of a usual host has 40 to 70 bytes."""
+CALLS_AT_ONCE = 3
+"""To one steward. Some of its answers wait for another steward's; the asks that come next do not wait for those."""
 RETURNS_WAITING_MAX = 4 * RETURNS_MAX
 STEWARDS_MAX = 40_000
 """Two for each member of a large ring, at some 200 bytes."""
@@ -79,7 +81,8 @@ class _Counter:
     contact: Contact
     waiting: deque[_Waiting] = field(default_factory=deque)
     returns: deque[Return] = field(default_factory=deque)
-    is_calling: bool = False
+    calls: int = 0
+    """Under way."""
 
 
 class Desk:
@@ -109,8 +112,8 @@ class Desk:
         counter = self._counter(steward, ask.subject)
         mine = _Waiting(ask, anyio.Event())
         counter.waiting.append(mine)
-        if not counter.is_calling:
-            counter.is_calling = True
+        if counter.calls < CALLS_AT_ONCE:
+            counter.calls += 1
             self._tasks.start_soon(self._call_until_answered, counter)
         await mine.done.wait()
         return mine.told or FAILED
@@ -129,8 +132,8 @@ class Desk:
                 await anyio.sleep_forever()
             self._has_returns = anyio.Event()
             for counter in self._counters.values():
-                if counter.returns and not counter.is_calling:
-                    counter.is_calling = True
+                if counter.returns and not counter.calls:
+                    counter.calls += 1
                     self._tasks.start_soon(self._call_until_answered, counter)
 
     def _counter(self, steward: Contact, subject: str) -> _Counter:
@@ -152,10 +155,12 @@ class Desk:
                 returns = [counter.returns.popleft() for _ in range(givings)]
                 await self._call(counter.contact, batch, returns)
         finally:
-            counter.is_calling = False
-            for waiting in (*batch, *counter.waiting):  # we close: nobody waits for ever
+            counter.calls -= 1
+            for waiting in batch:  # we close: nobody waits for ever
                 _tell(waiting, FAILED)
-            counter.waiting.clear()
+            if not counter.calls:
+                while counter.waiting:
+                    _tell(counter.waiting.popleft(), FAILED)
 
     async def _call(self, steward: Contact, batch: list[_Waiting], returns: list[Return]) -> None:
         asked = anyio.current_time()
@@ -200,4 +205,4 @@ def _tell(waiting: _Waiting, told: Told) -> None:
 
 
 def _is_busy(counter: _Counter) -> bool:
-    return counter.is_calling or bool(counter.waiting) or bool(counter.returns)
+    return bool(counter.calls) or bool(counter.waiting) or bool(counter.returns)

@@ -19,6 +19,8 @@ from herodotus.crawl.stewards.office import subject_of
 from herodotus.crawl.stewards.wire import SIGNATURE_BYTES, Ask, Granted, No, NotYet, Return, to_ms
 
 ASK_AGAIN_S = 1.0
+ASK_LATER_S = 0.25
+"""After a window that was over when it came: the next one is asked for by what the way takes now."""
 WANTED_FIRST, WANTED_MAX = 4, 256
 HOSTS_NOTED_MAX = 100_000
 """Beyond, hosts of which no window is held are forgotten: some 30 MB."""
@@ -105,7 +107,7 @@ class Windows:
         """A note with a window that is not over and covers the address, held already or asked for now."""
         note = self._note(host)
         if note.window is not None:
-            note.window.late_s = self._late_s(note)
+            note.window.late_s = self._late_s(note, note.window)
         if note.window is not None and (note.address != address or note.window.is_over(anyio.current_time())):
             self.end(note)
         if note.window is None:
@@ -122,11 +124,15 @@ class Windows:
             if found is not None:
                 return found
         if note.window is None or note.window.is_over(anyio.current_time()):
-            return soon("the window is over")
+            return soon("the window is over", ASK_LATER_S)
         return note
 
-    def _late_s(self, note: HostNote) -> float:
-        """What a request may take to arrive: an ask came and went in that time, or our line has filled since."""
+    def _late_s(self, note: HostNote, window: HeldWindow | None = None) -> float:
+        """What a request may take to arrive: an ask came and went in that time, or our line has filled since. Where
+        starts need not be apart, it does not matter when they arrive.
+        """
+        if window is not None and not window.spacing_s:
+            return 0.0
         queue = self._own_queue
         is_seen = anyio.current_time() < queue.seen_until
         return max(note.round_trip_s, queue.wait_s if is_seen else 0.0)
@@ -159,7 +165,9 @@ class Windows:
         if report.fetches:
             window.note(report)
         is_failure = bool(report.fetches) and report.status in (None, 429, 503)
-        if not report.fetches or is_failure or window.is_over(max(anyio.current_time(), next_at)):
+        # Others wait for a host that asks for a delay; a window of another one is kept, for links that come yet.
+        is_left = not report.fetches and bool(window.spacing_s)
+        if is_left or is_failure or window.is_over(max(anyio.current_time(), next_at)):
             self.end(note)
             return next_at
         return max(next_at, window.opens_at())
@@ -250,7 +258,7 @@ class Windows:
                 asked=asked,
                 got=got,
             )
-            note.window.late_s = self._late_s(note)
+            note.window.late_s = self._late_s(note, note.window)
             note.address, note.stay = ask.address or "", Stay()
             self._has_windows.set()
             return None

@@ -7,7 +7,7 @@ import pytest
 import trio.testing
 
 from dht import Contact
-from herodotus.crawl.stewards.ask_queue import Desk, Told
+from herodotus.crawl.stewards.ask_queue import CALLS_AT_ONCE, Desk, Told
 from herodotus.crawl.stewards.wire import Ask, NotYet, decode_asks, encode_answers
 from herodotus.peers.calls import CALL_DEADLINE_S, Questions
 from tests.herodotus.peers.table_ring import contact_of, link_peer
@@ -50,14 +50,28 @@ async def test_asks_for_addresses_do_not_wait_for_those_for_hosts() -> None:
     questions: Questions = steward
     desk = Desk(lambda: questions)
     async with desk.opened(), anyio.create_task_group() as tasks:
-        tasks.start_soon(asked_for, desk, "host:a.example", told)
-        await anyio.sleep(0.1)
+        for number in range(CALLS_AT_ONCE):
+            tasks.start_soon(asked_for, desk, f"host:{number}.example", told)
+            await anyio.sleep(0.1)
         for subject in ("host:b.example", "address:192.0.2.1", "host:c.example"):
             tasks.start_soon(asked_for, desk, subject, told)
         await anyio.sleep(1)
         assert [subject for subject, _ in told] == ["address:192.0.2.1"]
         steward.may_answer.set()
-    assert steward.asked[:2] == [["host:a.example"], ["address:192.0.2.1"]]
-    assert sorted(steward.asked[2]) == ["host:b.example", "host:c.example"]  # in one call
+    at_once = [[f"host:{number}.example"] for number in range(CALLS_AT_ONCE)]
+    assert steward.asked[:-1] == [*at_once, ["address:192.0.2.1"]]
+    assert sorted(steward.asked[-1]) == ["host:b.example", "host:c.example"]  # in one call
     assert desk.calls_failed == 0
     assert all(isinstance(one.answer, NotYet) for _, one in told)
+
+
+async def test_nobody_waits_for_ever_when_the_desk_closes() -> None:
+    steward, told = Slow(), list[tuple[str, Told]]()
+    questions: Questions = steward
+    desk = Desk(lambda: questions)
+    async with anyio.create_task_group() as tasks, desk.opened():
+        for number in range(CALLS_AT_ONCE + 2):
+            tasks.start_soon(asked_for, desk, f"host:{number}.example", told)
+        await anyio.sleep(1)
+    assert sorted(subject for subject, _ in told) == [f"host:{number}.example" for number in range(5)]
+    assert all(one.answer is None for _, one in told)

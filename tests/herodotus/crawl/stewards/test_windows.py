@@ -7,7 +7,7 @@ import anyio
 import pytest
 import trio.testing
 
-from crawler.core.politeness import LeaseRefusal, LeaseTerms, PolitenessPolicy, Wait
+from crawler.core.politeness import LeaseRefusal, LeaseTerms, OriginReport, PolitenessPolicy, Wait
 from dht import Contact
 from herodotus.crawl.stewards.ask_queue import Told
 from herodotus.crawl.stewards.windows import WAIT_MAX_S, HostNote, Windows
@@ -116,3 +116,48 @@ async def test_what_was_kept_open_under_a_window_ends_soon_after_it() -> None:
         await anyio.sleep(30)
         tasks.cancel_scope.cancel()
     assert ended == [pytest.approx(20.0, abs=0.6)]
+
+
+class Steward:
+    """Grants what it is asked for after a while, with some spacing; and remembers."""
+
+    def __init__(self, spacing_ms: int, *, takes_s: float = 0.0, lasts_ms: int = 1_000) -> None:
+        self.asked = 0
+        self.returned: list[int] = []
+        floor_s = spacing_ms / 1000
+        terms = LeaseTerms.of(PolitenessPolicy(delay_floor_s=floor_s))
+        self.windows = Windows(terms, self._ask, self._take_back, own_key=bytes(32))
+        self._spacing_ms, self._takes_s, self._lasts_ms = spacing_ms, takes_s, lasts_ms
+
+    async def _ask(self, ask: Ask) -> Told:
+        asked = anyio.current_time()
+        await anyio.sleep(self._takes_s)
+        self.asked += 1
+        answer = Granted(self.asked, 0, self._lasts_ms, ask.wanted, self._spacing_ms, addresses=["192.0.2.1"])
+        return Told(answer, asked, anyio.current_time())
+
+    def _take_back(self, _to: Contact | None, returned: Return) -> None:
+        self.returned.append(returned.number)
+
+    async def get(self) -> HostNote | Wait | LeaseRefusal:
+        return await self.windows.get("a.example", "http://a.example", "192.0.2.1")
+
+
+@pytest.mark.parametrize(("spacing_ms", "returned"), [(0, []), (2_000, [1])])
+async def test_a_window_that_nobody_waits_for_is_kept_for_links_to_come(
+    spacing_ms: int, returned: list[int]
+) -> None:
+    steward = Steward(spacing_ms, lasts_ms=10_000)
+    await steward.get()
+    steward.windows.ended("a.example", OriginReport(status=None, duration_s=0.0, fetches=0), 0.0)
+    assert steward.returned == returned
+
+
+@pytest.mark.parametrize(("spacing_ms", "is_held"), [(0, True), (500, False)])
+async def test_a_slow_way_takes_nothing_of_a_window_in_which_starts_need_not_be_apart(
+    spacing_ms: int, *, is_held: bool
+) -> None:
+    found = await Steward(spacing_ms, takes_s=0.6).get()
+    assert isinstance(found, HostNote) == is_held
+    if isinstance(found, Wait):
+        assert found.until - anyio.current_time() == pytest.approx(0.25), "by what the way takes now"
