@@ -250,7 +250,7 @@ class LinksSettings:
     wait_s: float = seconds(0.1, 86_400).setting(
         600.0,
         "the longest time that a link waits for others before a walk starts; in a ring of few peers it waits less: a "
-        "second among five, four among ten",
+        "quarter of a second among five, a second among ten",
     )
 
 

@@ -50,11 +50,11 @@ ASK_AGAIN_S: Final = 60.0
 LOOK_EVERY_S: Final = 5.0
 """At the outbox and the day: clocks are set without telling us."""
 COMPARE_LOOK_S: Final = 60.0
-QUICK_LEAST_S: Final = 1.0
-QUICK_PEERS: Final = 25.0
-"""A new link waits the square of the ring's peers, divided by this, in seconds; a second at least, `links.wait_s` at
-most. In a ring of five each hop takes a second or two. A walk may call everybody, so a peer of *n* makes at most 25/n
-calls a second: five in that ring, half a one among fifty. From 123 peers on it waits as long as ever."""
+QUICK_LEAST_S: Final = 0.2
+QUICK_PEERS: Final = 100.0
+"""A new link waits the square of the ring's peers, divided by this, in seconds; a fifth of one at least, `links.wait_s`
+at most. In a ring of five each hop takes half a second. A walk may call everybody, so a peer of *n* makes at most 100/n
+calls a second: twenty in that ring, two among fifty. From 245 peers on it waits as long as ever."""
 BACKOFF_FIRST_S: Final = 5.0
 BACKOFF_MAX_S: Final = 300.0
 """Between walks for what others were left: whatever is new does not wait for them."""
