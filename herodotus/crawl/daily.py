@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Protocol
 
 import anyio
+import msgspec
 
 from crawler.core.link import Link
 from crawler.core.politeness import ClosedOrigins
@@ -185,7 +186,7 @@ class DailyCrawl:
         """Canonical URLs that somebody wants archived; says how many of ours were not known. `options` count before
         those of kept seeds. Raises NotCrawling."""
         kept = self._kept_seeds() if options == NO_OPTIONS else {}
-        plain = [Seed(url=url, added=0).with_options_of(options) for url in urls]
+        plain = [msgspec.structs.replace(options, url=url) for url in urls]
         return await self._begin_at([kept.get(seed.url, seed) for seed in plain])
 
     def _kept_seeds(self) -> dict[str, Seed]:

@@ -430,17 +430,23 @@ def _scope_of(order: CrawlOrder, now: float) -> CrawlScope:
 
 def bounds_of_seed(seed: Seed, order: CrawlOrder) -> Bounds | None:
     """What its options mean in days of this network. None: it has none, or is too long for any."""
-    if not seed.is_bounded or len(seed.url) > SEED_CHARS_MAX:
+    if len(seed.url) > SEED_CHARS_MAX:
         return None
-    return Bounds(
+    bounds = Bounds(
         seed=seed.url,
         scope=seed.scope or ScopeKind.ANY.value,
-        depth_max=None if seed.depth is None else min(seed.depth, DEPTH_BOUND_MAX),
+        depth_max=None if seed.depth is None else _within(seed.depth, DEPTH_BOUND_MAX),
         content=seed.content or "",
         every_days=min(max(1, round((seed.every_s or 0) / order.day_length_s)), EVERY_DAYS_MAX),
-        last_day=0 if seed.until_s is None else min(order.day(seed.until_s), DAY_BOUND_MAX),
-        limit=min(seed.limit or 0, LIMIT_MAX),
+        last_day=0 if seed.until_s is None else _within(order.day(seed.until_s), DAY_BOUND_MAX),
+        limit=_within(seed.limit or 0, LIMIT_MAX),
     )
+    return None if bounds == Bounds(seed.url) else bounds
+
+
+def _within(number: int, most: int) -> int:
+    """What rows can hold, whatever somebody wrote into the list of seeds: a row that cannot be read ends the crawl."""
+    return max(0, min(number, most))
 
 
 def summary(crawler: Crawler) -> dict[str, object]:

@@ -109,7 +109,7 @@ def state_of(sight: SeedSight) -> SeedState:
 
 
 STEWARDS_ASKED_MAX, STEWARD_PATIENCE_S = 20, 2.0
-"""For the state of seeds that other peers fetch: a person waits for the answer."""
+"""In one answer, for the state of seeds that other peers fetch: a person waits for it."""
 WAITING_COUNTED_MAX = 10_000
 """Of one host, for the same person: some 10 ms."""
 SEEDS_AT_ONCE = 500
@@ -129,13 +129,14 @@ class SeedDesk:
 
     async def facts(self, urls: Sequence[str], kept: Mapping[str, Seed]) -> list[dict[str, object]]:
         closed = self.crawler.closed() if self.crawler is not None else {}
+        deadline = anyio.current_time() + STEWARD_PATIENCE_S
         found, calls_left = [], STEWARDS_ASKED_MAX
         for url in urls[:SEEDS_AT_ONCE]:
             origin, is_ours = origin_of(url), self.owner.is_our_turn(url)
             shut = closed.get(origin)
             if not is_ours and shut is None and calls_left:
                 calls_left -= 1
-                shut = await self._closed_for_its_steward(origin)
+                shut = await self._closed_for_its_steward(origin, deadline)
             until_s = kept[url].until_s if url in kept else None
             state = state_of(self._sight(url, shut, is_ours=is_ours, until_s=until_s))
             found.append({**_told(state), **self._counts_at(origin), **await self._last_of(url)})
@@ -158,10 +159,10 @@ class SeedDesk:
             due_at=self.order.day_starts(known.due_day) if known is not None else self.now,
         )
 
-    async def _closed_for_its_steward(self, origin: Origin) -> Closed | None:
+    async def _closed_for_its_steward(self, origin: Origin, deadline: float) -> Closed | None:
         """Of a site that another peer fetches from."""
         found = None
-        with anyio.move_on_after(STEWARD_PATIENCE_S):
+        with anyio.CancelScope(deadline=deadline):
             found = await self.gear.steward.rules(origin)
         if not isinstance(found, RobotsRules) or found.is_reachable:
             return None

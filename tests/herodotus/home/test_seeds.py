@@ -105,6 +105,9 @@ def test_options_are_bounds_in_days_of_the_network_within_what_rows_can_hold() -
     wide = bounds_of_seed(far, short)
     assert wide == Bounds(A, "any", 62, "", 366, 2**32 - 3, 10**9)
     assert decode_known(encode_known(Known(url=A, bounds=wide))).bounds == wide
+    odd = bounds_of_seed(Seed(url=A, added=0, every_s=-1, until_s=-(10**9), depth=-1, limit=-1), order)
+    assert odd == Bounds(A, "any", 0)
+    assert decode_known(encode_known(Known(url=A, bounds=odd))).bounds == odd
     assert bounds_of_seed(Seed(url="x" * 501, added=0, depth=1), order) is None
 
 

@@ -35,6 +35,8 @@ from herodotus.operate.cli.console import parse_duration, parse_moment, shown_du
 from herodotus.operate.cli.frame import CommandFrame, framed, main
 
 FILE_CHARACTERS_MAX = 64 * 2**20
+STATES_MAX = 1_000
+"""Of the first seeds; each 200 may take two seconds, where stewards are slow."""
 SEEDS_TOLD_AT_ONCE = 200  # of at most some 2,000 characters each: an order may have 1 MB
 
 
@@ -222,7 +224,7 @@ def list_(frame: CommandFrame) -> None:
     """
     open_home(frame.home)
     seeds = seeds_of(frame.home.path)
-    states = _states(frame, [one.url for one in seeds])
+    states = _states(frame, [one.url for one in seeds[:STATES_MAX]])
     shown = [{**_facts_of(one), **states.get(one.url, {})} for one in seeds]
     frame.show(shown, (line for one in seeds for line in _lines_about(one, states.get(one.url))))
     if not seeds and not frame.is_json:
