@@ -507,6 +507,10 @@ class Peer:
         own_key = self._parts.key.public_key().public_bytes_raw()
         return len({one.peer for one in self._membership.node.positions()} - {own_key})
 
+    def read_token(self) -> None:
+        """Of the operator; made if it is gone. Raises StorageFailure."""
+        self._operator.knows(operator_token(self._parts.home, self._world.random_bytes))
+
     def was_put_back(self, names: Iterable[str]) -> None:
         """Files of the home, from their second copies."""
         self._restored = (*self._restored, *(name for name in names if name not in self._restored))
@@ -576,7 +580,7 @@ class Peer:
         """All parts are open inside; leaving drains them in the opposite order."""
         drain_s = self._parts.settings.lifecycle.drain_s
         with self._portal.claimed():  # first: a peer that cannot serve must not have told the ring of itself
-            self._operator.knows(operator_token(self._parts.home, self._world.random_bytes))
+            self.read_token()
             async with (
                 self._archive.opened(),
                 self._membership.opened(),

@@ -312,17 +312,53 @@ def _recorded_network(home: Home) -> NetworkId:
     return network
 
 
-@contextlib.contextmanager
-def locked(home: Home) -> Iterator[None]:
-    """One process for each home. The kernel releases the lock when its holder dies."""
-    if home.lock.is_dir():
-        set_aside(home.lock)
-    with opened(home.lock, os.O_RDWR | os.O_CREAT) as descriptor:
+class HomeLock:
+    """Held by this process. The kernel releases it when its holder dies."""
+
+    def __init__(self, home: Home, held: contextlib.ExitStack) -> None:
+        self._home = home
+        self._held = held
+        self._take()
+
+    def _take(self) -> None:
+        if self._home.lock.is_dir():
+            set_aside(self._home.lock)
+        descriptor = self._held.enter_context(opened(self._home.lock, os.O_RDWR | os.O_CREAT))
         if not _taken(descriptor):
-            raise HomeInUse(home=str(home.path), pid=_pid_in(descriptor))
-        _write_note(descriptor, {"pid": os.getpid()}, home)
-        yield
-        os.ftruncate(descriptor, 0)
+            raise HomeInUse(home=str(self._home.path), pid=_pid_in(descriptor))
+        self._descriptor = descriptor
+        self._write({"pid": os.getpid()})
+
+    def _write(self, note: dict[str, object]) -> None:
+        self._note = note
+        _write_note(self._descriptor, note, self._home)
+
+    def publish(self, http: str) -> None:
+        """Where `herodotus status` finds this peer."""
+        self._write({"pid": os.getpid(), "http": http})
+
+    def hold_on(self) -> bool:
+        """Take it anew where its file is gone, or a folder is there: others would think that nobody runs. True: it was.
+        Raises OSError, HerodotusError."""
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(self._home.lock.stat(), os.fstat(self._descriptor)):
+                return False
+        note = self._note
+        self._take()
+        self._write(note)
+        return True
+
+    def release(self) -> None:
+        os.ftruncate(self._descriptor, 0)
+
+
+@contextlib.contextmanager
+def locked(home: Home) -> Iterator[HomeLock]:
+    """One process for each home."""
+    with contextlib.ExitStack() as held:
+        lock = HomeLock(home, held)
+        yield lock
+        lock.release()
 
 
 def _taken(descriptor: int) -> bool:
@@ -346,12 +382,6 @@ def _is_shareable(descriptor: int) -> bool:
         return False
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     return True
-
-
-def publish_address(home: Home, http: str) -> None:
-    """Writes into our lock where `herodotus status` finds this peer."""
-    with opened(home.lock, os.O_RDWR) as descriptor:
-        _write_note(descriptor, {"pid": os.getpid(), "http": http}, home)
 
 
 def _write_note(descriptor: int, note: dict[str, object], home: Home) -> None:

@@ -146,11 +146,23 @@ def restore_home(home: Path) -> list[str]:
 class HomeWatch:
     """Puts back what a running peer's home lost. What is hurt at one look may just be written; at two it is not."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, hold_on: Callable[[], bool]) -> None:
+        """`hold_on` looks after the lock: True where it had to be taken anew."""
         self._home = home
+        self._hold_on = hold_on
         self._hurt: set[str] = set()
 
     def look(self) -> list[str]:
+        return [*(["lock"] if self._lost_the_lock() else []), *self._put_back()]
+
+    def _lost_the_lock(self) -> bool:
+        try:
+            return self._hold_on()
+        except (OSError, HerodotusError) as error:
+            logger.warning("the home's lock is not ours any more error=%s", error)
+            return False
+
+    def _put_back(self) -> list[str]:
         hurt = {one.path.name: one for one in _members(self._home) if _problem_of(self._home, one)}
         again = [one for name, one in hurt.items() if name in self._hurt]
         self._hurt = set(hurt)

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable
 import anyio
 
 from herodotus.core.charter import Charter
-from herodotus.core.errors import SettingError
+from herodotus.core.errors import SettingError, StorageFailure
 from herodotus.core.settings.sections import Settings
 from herodotus.core.status import PeerStatus
-from herodotus.home.folder import publish_address
+from herodotus.home.folder import HomeLock
 from herodotus.home.identity import shown_peer_id
 from herodotus.home.second_copies import HomeWatch
 from herodotus.operate.heap import give_back_remains, remains_of_malloc
@@ -31,7 +31,7 @@ BEGIN_ANEW_S = 10.0
 """After a start at least: a disk that damages each index at once must not have the peer start again all day."""
 
 
-async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], None]) -> bool:
+async def run(parts: PeerParts, lock: HomeLock, world: World, on_ready: Callable[[PeerStatus], None]) -> bool:
     """Serve until a signal; the first one drains, a second one stops at once. True: nobody asked for the end, and the
     peer is to start again, since its index must be made again."""
     check_contact(parts.charter, parts.settings)
@@ -45,9 +45,10 @@ async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], N
                 tasks.start_soon(_say_alive, manager, manager.watchdog_s / 2)
             peer = Peer(parts, world)
             async with peer.serving(), open_door(parts.home, peer.perform):
-                publish_address(parts.home, peer.http)
+                lock.publish(peer.http)
                 tasks.start_soon(give_back_remains, remains_of_malloc())
-                tasks.start_soon(_keep_home_whole, HomeWatch(parts.home.path), peer)
+                watch = HomeWatch(parts.home.path, lock.hold_on)
+                tasks.start_soon(keep_home_whole, watch, peer.was_put_back, peer.read_token)
                 tasks.start_soon(_end_when_left, peer, stop)
                 damaged = anyio.Event()
                 tasks.start_soon(_end_when_damaged, peer, damaged, stop)
@@ -64,10 +65,17 @@ async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], N
     return must_begin_anew
 
 
-async def _keep_home_whole(watch: HomeWatch, peer: Peer) -> None:
+async def keep_home_whole(
+    watch: HomeWatch, tell: Callable[[list[str]], object], read_token: Callable[[], object]
+) -> None:
+    """`tell` what was put back. `read_token` of the operator, who may have deleted it to have another."""
     while True:
         await anyio.sleep(LOOK_AT_HOME_S)
-        peer.was_put_back(await anyio.to_thread.run_sync(watch.look))
+        tell(await anyio.to_thread.run_sync(watch.look))
+        try:
+            await anyio.to_thread.run_sync(read_token)
+        except (OSError, StorageFailure) as error:
+            logger.warning("the operator's secret stays as it was error=%s", error)
 
 
 def check_contact(charter: Charter, settings: Settings) -> None:

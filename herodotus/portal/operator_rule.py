@@ -36,7 +36,7 @@ _ROBOT = "Herodotus/"
 
 
 def operator_token(home: Home, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> str:
-    """The home's secret, made if it is missing. To change it, delete the file and restart the peer."""
+    """The home's secret, made if it is missing. To change it, delete the file: a running peer looks twice a minute."""
     try:
         if home.token.is_dir():
             set_aside(home.token)

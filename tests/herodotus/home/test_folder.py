@@ -24,7 +24,6 @@ from herodotus.home.folder import (
     create_home,
     locked,
     open_home,
-    publish_address,
     running_on,
     wait_released,
 )
@@ -34,9 +33,9 @@ CONTENT = NewHome(config='preset = "test"\n', charter=TEST_CHARTER, key_pem=b"ke
 HOLDER = """
 import sys
 from pathlib import Path
-from herodotus.home.folder import Home, locked, publish_address
-with locked(Home(Path(sys.argv[1]))):
-    publish_address(Home(Path(sys.argv[1])), "http://127.0.0.1:1")
+from herodotus.home.folder import Home, locked
+with locked(Home(Path(sys.argv[1]))) as lock:
+    lock.publish("http://127.0.0.1:1")
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -212,15 +211,40 @@ def test_the_lock_of_a_killed_process_heals_itself(home: Home) -> None:
     end(holder_of(home), signal.SIGKILL)
     assert b"pid" in home.lock.read_bytes()  # its note is still there, and says nothing
     assert running_on(home) is None
-    with locked(home):
+    with locked(home) as lock:
         running = running_on(home)
         assert running is not None
         assert (running.pid, running.http) == (os.getpid(), "")
-        publish_address(home, "http://[::1]:2")
+        lock.publish("http://[::1]:2")
         running = running_on(home)
         assert running is not None
         assert running.http == "http://[::1]:2"
     assert running_on(home) is None
+
+
+@pytest.mark.parametrize("hurt", ["gone", "a folder"])
+def test_a_lock_whose_file_is_gone_is_taken_anew(home: Home, hurt: str) -> None:
+    with locked(home) as lock:
+        lock.publish("http://127.0.0.1:1")
+        assert not lock.hold_on()
+        home.lock.unlink()
+        if hurt == "a folder":
+            home.lock.mkdir()
+        assert lock.hold_on()
+        assert not lock.hold_on()
+        running = running_on(home)
+        assert running is not None
+        assert (running.pid, running.http) == (os.getpid(), "http://127.0.0.1:1")
+        with pytest.raises(HomeInUse), locked(home):
+            pass
+    assert running_on(home) is None
+
+
+def test_a_lock_that_another_took_is_not_taken_from_it(home: Home) -> None:
+    with locked(home) as lock:
+        home.lock.unlink()
+        with locked(home), pytest.raises(HomeInUse):
+            lock.hold_on()
 
 
 def test_a_note_that_cannot_be_read_still_means_in_use(home: Home) -> None:

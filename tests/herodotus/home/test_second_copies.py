@@ -166,7 +166,7 @@ def test_the_last_settings_may_be_taken_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_running_peer_puts_back_what_stays_hurt(tmp_path: Path, name: str) -> None:
     home = _home(tmp_path)
-    path, watch = home.path / name, HomeWatch(home.path)
+    path, watch = home.path / name, HomeWatch(home.path, lambda: False)
     before = path.read_bytes()
     assert watch.look() == []
     path.unlink()

@@ -103,7 +103,7 @@ def run(
     step_back(effective.settings.budget.niceness)
     keep_heap_small()
     keep_imports_out_of_collections()
-    with locked(frame.home):
+    with locked(frame.home) as lock:
         parts = peers.PeerParts(
             home=frame.home,
             charter=charter,
@@ -125,6 +125,7 @@ def run(
             is_again = anyio.run(
                 run_peer,
                 parts,
+                lock,
                 Machine(),
                 on_ready,
                 backend="asyncio",
