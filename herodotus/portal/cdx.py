@@ -113,6 +113,7 @@ def parse_question(parameters: Sequence[tuple[str, str]]) -> CdxQuestion:
         raise BadQuestionError("say which: url=…")
     urls, ranges = _places(url, one("matchType", "exact"))
     sort = one("sort")
+    times = [f"timestamp:{digits}" for digits in given.get("collapseTime", [])]  # as older servers call it
     resume_at, short_parts = decode_resume_key(one("resumeKey")) if one("resumeKey") else (None, 0)
     return CdxQuestion(
         urls=urls,
@@ -123,11 +124,11 @@ def parse_question(parameters: Sequence[tuple[str, str]]) -> CdxQuestion:
         offset=_number(one("offset"), "offset", 0, 0, 10_000_000),
         filters=tuple(map(_filter, _bounded(given.get("filter", [])))),
         fields=_fields(one("fl") or one("fields"), one("showDupeCount") == "true"),
-        collapse=tuple(map(_collapse, _bounded(given.get("collapse", [])))),
+        collapse=tuple(map(_collapse, _bounded([*given.get("collapse", []), *times]))),
         closest=moment_named(one("closest"), "closest")
         if one("closest") and sort in ("", "closest")
         else None,
-        is_reversed=sort == "reverse",
+        is_reversed=sort == "reverse" or one("reverse") == "true",
         is_json=one("output") == "json",
         shows_resume_key=one("showResumeKey") == "true",
         shows_pages=one("showNumPages") == "true",

@@ -75,6 +75,20 @@ def test_what_is_below_an_address_is_listed(library: Library, target: str) -> No
     assert f"{SITE}/moved" in listed["urls"]
 
 
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("reverse=true", "sort=reverse"),
+        ("collapseTime=4", "collapse=timestamp:4"),
+        ("collapseTime=2", "limit=1"),
+    ],
+)
+def test_a_question_in_the_words_of_older_servers(library: Library, older: str, newer: str) -> None:
+    told = [library.get(f"/cdx/search/cdx?url={HOME}&{words}").body for words in (older, newer)]
+    assert told[0] == told[1] != b""
+    assert library.get(f"/cdx/search/cdx?url={HOME}&collapseTime=x").status == 400
+
+
 @pytest.mark.parametrize("question", [f"url={HOME}", f"url={SITE}/*", "url=example.org&matchType=domain"])
 @pytest.mark.parametrize("limit", [-1, -2])
 def test_a_negative_limit_gives_the_last_rows(library: Library, question: str, limit: int) -> None:
