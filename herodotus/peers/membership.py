@@ -402,7 +402,7 @@ class RingMembership:
 
         standings, rules = self.node.standings(), self.rules.places
         own = standings.get(self.node.me.peer)
-        silent_after_s = max(SILENT_S, round(SILENT_ROUNDS * self._ring.stabilize_s))
+        silent_after_s = silent_after(self.node.machine.rules, has_neighbours=bool(ring.nodes))
         is_heard = ring.members <= 1 or (figures.heard_s is not None and figures.heard_s < silent_after_s)
         return RingStatus(
             places=places_status(
@@ -433,6 +433,12 @@ class RingMembership:
                 dropped={**dict(traffic.dropped), **dict(ring.counts), **dict(figures.dial_backs)},
             ),
         )
+
+
+def silent_after(rules: RingRules, *, has_neighbours: bool) -> int:
+    """So long nobody may be heard. A peer without a position has no neighbours: it compares tables, and is not asked."""
+    period_s = rules.stabilize_s if has_neighbours else rules.digest_s
+    return max(SILENT_S, round(SILENT_ROUNDS * period_s))
 
 
 def unheard(reason: str, heard_s: float | None) -> str:

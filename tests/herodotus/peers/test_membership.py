@@ -10,6 +10,7 @@ from dht.core.messages import SUCCESSORS_MAX
 from dht.core.places import BY_PEER, PlaceRules, Standing
 from dht.core.reader import Member
 from dht.core.records import Address, Birth, Line, Stay
+from dht.core.rules import RingRules
 from dht.discovery.port_mapping import MappingOutcome, MappingState
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
@@ -23,10 +24,11 @@ from herodotus.peers.membership import (
     outside_port,
     own_address,
     places_status,
+    silent_after,
     silent_status,
     unheard,
 )
-from simnet.rings import peer_number
+from simnet.rings import NETWORK, peer_number
 
 HOME = Address(host=bytes((192, 0, 2, 7)), port=4484)
 
@@ -221,3 +223,11 @@ def test_while_nobody_answers_what_a_test_found_before_is_not_said_of_now() -> N
     found = "Member. 3 peers in 3 networks called this peer by UDP and TCP at 203.0.113.7:4484."
     assert unheard(found, 75.4) == f"Not known: no member has answered for 75 s. Before: {found}"
     assert unheard(found, None) == "Not known: no member has answered yet."
+
+
+def test_who_has_no_neighbours_may_hear_nobody_between_two_comparisons_of_tables() -> None:
+    rules = RingRules(network=NETWORK)
+    assert silent_after(rules, has_neighbours=True) == 45
+    assert silent_after(rules, has_neighbours=False) == 180, (
+        "three comparisons, each a minute and a fifth at most"
+    )
