@@ -36,6 +36,7 @@ class Neighbours:
         self.complaints: list[tuple[float, PeerKey]] = []
         self.closed: set[PeerKey] = set()
         self.apart: set[PeerKey] = set()
+        self.is_closed = False
 
     @property
     def me(self) -> Contact:
@@ -146,3 +147,16 @@ async def test_who_has_no_family_of_ours_and_no_relay_is_neither_tried_nor_blame
     assert closed in knocks, "through its relay"
     assert {peer for _, peer in ring.complaints}.isdisjoint({apart, closed})
     assert ring.complaints
+
+
+async def test_a_peer_that_nobody_can_call_has_no_ward() -> None:
+    knocks: list[PeerKey] = []
+
+    async def answers(member: Member) -> None:
+        knocks.append(member.peer)
+
+    ring, watch = Neighbours(), ReachWatch(answers, EVERY_S)
+    ring.is_closed = True
+    async with watch.running(ring):
+        await anyio.sleep(30 * EVERY_S)
+    assert max(knocks.count(peer) for peer in set(knocks)) <= 11, "each neighbour has its turn"
