@@ -26,6 +26,7 @@ from dht.core.sessions import Session
 from dht.identity import Verifier
 from dht.transport import (
     OwnAddressChanged,
+    OwnAddressDoubted,
     PeerMet,
     Received,
     TransportEvent,
@@ -227,6 +228,10 @@ class SessionEndpoint:
 
     def _note_sighting(self, seen: SocketAddress, witness: bytes) -> None:
         """One peer may lie about our address; two in different prefixes are believed."""
+        family = ":" in seen[0]
+        is_new = seen not in self._sightings and seen != self._own_address.get(family)
+        if is_new and family in self._own_address:
+            self.events.append(OwnAddressDoubted())
         witnesses = self._sightings.setdefault(seen, set())
         self._sightings.move_to_end(seen)
         if len(witnesses) < WITNESSES_OF_OUR_ADDRESS:
@@ -234,7 +239,6 @@ class SessionEndpoint:
         if len(self._sightings) > SIGHTINGS_MAX:
             self._sightings.popitem(last=False)
         assert len(witnesses) <= WITNESSES_OF_OUR_ADDRESS
-        family = ":" in seen[0]
         if len(witnesses) < WITNESSES_OF_OUR_ADDRESS or seen == self._own_address.get(family):
             return
         for other in [one for one in self._sightings if one != seen and (":" in one[0]) is family]:

@@ -78,7 +78,7 @@ from dht.node_types import NodePorts, NodeSettings, NodeStatistics, OpenTranspor
 from dht.own_reach import OwnReach
 from dht.relaying import KEEP_OPEN_S, Relaying
 from dht.short_calls import ShortCalls
-from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent
+from dht.transport import OwnAddressChanged, OwnAddressDoubted, PeerMet, Received, TransportEvent
 from dht.udp import UdpTransport, open_udp
 from dht.ways import Ways
 
@@ -88,6 +88,8 @@ DATAGRAM_HEAD_BYTES = 28
 """Of UDP and IPv4."""
 LOOKUP_S = 60.0
 """A lookup that meets silent peers at each of its hops ends by itself before that."""
+LOOK_AROUND_AGAIN_S = 60.0
+"""A router that shows each member another port would have us ask at each handshake."""
 
 
 @dataclass(slots=True)
@@ -176,6 +178,7 @@ class RingNode(RingReader):
         self._lookups: dict[int, _Waiter] = {}
         self._subscriptions: list[Subscription] = []
         self._tasks: anyio.abc.TaskGroup | None = None
+        self._looked_around_at = float("-inf")
         self._has_searched = anyio.Event()
         self._table_size = 0
         self._heard_at: float | None = None
@@ -290,6 +293,12 @@ class RingNode(RingReader):
         """This peer's address may have changed: speak with some members, who see where it is."""
         self.machine.look_around(self._loop.now())
         self._loop.pump()
+
+    def _look_around_again(self, now: float) -> None:
+        """A second witness comes soon then: by itself only with the next comparison of tables, up to 72 s later."""
+        if now >= self._looked_around_at + LOOK_AROUND_AGAIN_S:
+            self._looked_around_at = now
+            self.look_around()
 
     def say_slow(self, *, is_slow: bool) -> None:
         """Our line cannot keep up with what others wait for, or can again: our record says so from now on."""
@@ -410,6 +419,8 @@ class RingNode(RingReader):
         match event:
             case OwnAddressChanged(address=address):
                 self._loop.tell(HostSeen(host=address.host))
+            case OwnAddressDoubted():
+                self._look_around_again(self._loop.now())
             case PeerMet(record=SignedRecord(record=record)):
                 self._ports.on_met(first_contact_of(record, self._rules.id_check))
 

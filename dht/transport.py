@@ -52,7 +52,12 @@ class OwnAddressChanged:
     address: Address
 
 
-TransportEvent = PeerMet | DialFailed | OwnAddressChanged
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnAddressDoubted:
+    """One peer sees us at an address that is new: it may lie, and others should be asked."""
+
+
+TransportEvent = PeerMet | DialFailed | OwnAddressChanged | OwnAddressDoubted
 OnMessages = Callable[[list[Received], float], None]
 OnEvent = Callable[[TransportEvent, float], None]
 

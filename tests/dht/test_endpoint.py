@@ -14,7 +14,14 @@ from dht.core.records import Contact, SignedRecord
 from dht.core.round_trips import RoundTrips
 from dht.endpoint import SessionEndpoint, packed_address
 from dht.identity import Verifier, peer_key, sign_record
-from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent, TransportLimits
+from dht.transport import (
+    OwnAddressChanged,
+    OwnAddressDoubted,
+    PeerMet,
+    Received,
+    TransportEvent,
+    TransportLimits,
+)
 from dht.wire import encode_record
 from tests.dht.link_world import NETWORK, key_from
 from tests.dht.values import record_of
@@ -160,6 +167,9 @@ def test_an_address_of_the_other_family_is_no_new_one() -> None:
         anna._note_sighting(HOME, bytes((number,)))
     assert anna.take_events(0.0) == []
     anna._note_sighting(NEW_HOME, b"a")
+    assert anna.take_events(0.0) == [OwnAddressDoubted()]
+    anna._note_sighting(NEW_HOME, b"a")
+    assert anna.take_events(0.0) == [], "one may lie"
     anna._note_sighting(NEW_HOME, b"b")
     assert anna.take_events(0.0) == [OwnAddressChanged(address=packed_address(NEW_HOME))]
 
