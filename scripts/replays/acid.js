@@ -53,7 +53,7 @@ function framed(address, ms) { var frame = made("iframe", { src: address }); ret
 check("location.pathname", function () { same(location.pathname, "/dir/page.html"); });
 check("location.search", function () { same(location.search, "?x=1"); });
 check("location.hostname", function () { same(location.hostname, "a.acid.example"); });
-check("top === self", function () { same(top === self, true); });
+check("top is self", function () { same(top === self, true); });
 check("parent === self", function () { same(parent === self, true); });
 check("top.location", function () { same(top.location.href === location.href, true); });
 check("frameElement", function () { same(window.frameElement, null); });

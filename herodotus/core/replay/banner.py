@@ -138,7 +138,9 @@ _FRAME_SCRIPT = (
     boxed();
   }
   function isPressed() { return !navigator.userActivation || navigator.userActivation.isActive; }
-  function lead(url) { frame.src = facts.archive + facts.date + "mp_/" + url; }
+  function lead(url) {  // in the place of the browser's own page, to which nobody shall go back
+    frame.contentWindow.location.replace(new URL(facts.archive + facts.date + "mp_/" + url, location.href).href);
+  }
   // In the box a page that goes to a path of its site asks for it here, and our policy stops it: it is led there.
   function boxed() {
     frame.addEventListener("load", function () {

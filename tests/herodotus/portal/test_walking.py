@@ -192,3 +192,28 @@ async def test_the_banner_says_from_which_days_the_parts_are(peer: RunningPeer, 
         await window.until(
             "document.querySelector('header summary').textContent === '1 part not archived'", anywhere=False
         )
+
+
+async def test_in_the_box_a_page_goes_where_its_scripts_go_and_a_reader_comes_back(
+    peer: RunningPeer, tmp_path: Path
+) -> None:
+    """By ways that our server cannot change: the browser stops them, and the page around the frame leads them."""
+    base = f"{peer.http}/web/20260105060000/"
+
+    def shows(title: str) -> str:
+        return f"document.title.startsWith('{title}') && document.readyState === 'complete'"
+
+    async with browser(tmp_path) as window:
+        await window.visit(base + HOME)
+        inside = await window.until(shows("Front"), framed=True)
+        assert await window.run("[location.pathname, document.URL].join()", inside) == f"/,{HOME}"
+        await window.run("setTimeout(() => { self['location'] = '/second.html' }), 1", inside)
+        await window.until(shows("Second"), framed=True)
+        await window.until(f"location.href === '{base}{SITE}/second.html'", anywhere=False)
+        await window.run("history.back(), 1")
+        inside = await window.until(shows("Front"), framed=True)
+        await window.until(f"location.href === '{base}{HOME}'", anywhere=False)
+        await window.run("history.pushState(1, '', '/third.html')", inside)
+        await window.until(f"location.href === '{base}{SITE}/third.html'", anywhere=False)
+        await window.run("setTimeout(() => location.reload()), 1", inside)
+        await window.until(shows("Third"), framed=True)
