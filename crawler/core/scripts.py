@@ -276,9 +276,10 @@ class _Reading:
             self._doubtful[ScriptReference(address, rule, is_of_page)] = None
 
     def _doubt_string(self, address: str) -> None:
-        """Scripts ask for files beside the page, beside themselves, or below the root of the site."""
+        """Scripts ask for files beside the page, beside themselves, or below the root of the site. `Backbone.js` is
+        mostly a name."""
         self._doubt(address, Rule.STRINGS, is_of_page=True)
-        if not address.startswith("/"):
+        if not address.startswith("/") and ("/" in address or not address.endswith(".js")):
             self._doubt(address, Rule.STRINGS_BESIDE)
             if not address.startswith("."):
                 self._doubt(f"/{address}", Rule.STRINGS_ROOT, is_of_page=True)

@@ -164,11 +164,12 @@ def test_what_a_configuration_named_is_known_in_the_modules_that_it_leads_to() -
 def test_a_string_that_looks_like_a_file_is_looked_for_at_three_places_and_no_more_often_than_bounded() -> (
     None
 ):
-    links = script_links(b"get('learn.json'); get('./own.json'); get('/root.json')", SCRIPT, page=PAGE).links
+    source = b"get('learn.json'); get('./own.json'); get('/root.json'); say('Vue.js')"
+    links = script_links(source, SCRIPT, page=PAGE).links
     assert {(link.url.removeprefix("https://a.example"), Rule(link.rule)) for link in links} == {
         ("/docs/learn.json", Rule.STRINGS), ("/assets/learn.json", Rule.STRINGS_BESIDE),
         ("/learn.json", Rule.STRINGS_ROOT), ("/docs/own.json", Rule.STRINGS), ("/assets/own.json", Rule.STRINGS_BESIDE),
-        ("/root.json", Rule.STRINGS),
+        ("/root.json", Rule.STRINGS), ("/docs/Vue.js", Rule.STRINGS),
     }  # fmt: skip
     many = "".join(f"get('{number}.json');" for number in range(100))
     assert len(script_links(many.encode(), SCRIPT, page=PAGE).links) == DOUBTFUL_MAX
