@@ -23,7 +23,7 @@ from scripts.realsites.packages import (
 )
 
 CORPUS = Path(__file__).with_name("corpus")
-SHORT = ("faq", "haddock", "swagger", "reveal", "todomvc", "impress")
+SHORT = ("faq", "haddock", "swagger", "reveal", "redoc", "impress")
 """Little to fetch, and quick."""
 _GROUPS = {
     "@sphinx": (
