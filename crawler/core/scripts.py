@@ -39,7 +39,8 @@ _PRELOADS = "__vite__mapDeps"
 _TABLES = frozenset(["u", "miniCssF", "p"])
 _WORDS = _CALLED | _LISTED | _TABLES | {"from", _PRELOADS}
 _ASKS = re.compile(
-    r"\bimport\b|\bexport\b|Worker|importScripts|\bdefine\b|\brequire|__vite__mapDeps|\.(?:u|p|miniCssF)\s*="
+    r"\bimport\b|\bexport\b|Worker|importScripts|\bdefine\b|\brequire|__vite__mapDeps|NAVTREEINDEX"
+    r"|\.(?:u|p|miniCssF)\s*="
 )
 _BESIDE_THIS = re.compile(r"\s*,\s*import\s*\.\s*meta\s*\.\s*url\b")
 _ENDS_ARGUMENT = re.compile(r"\s*[,)]")
@@ -57,6 +58,11 @@ _FILE = re.compile(
     r"\.(?:m?js|css|json|html?|png|jpe?g|gif|svg|webp|avif|ico|cur|woff2?|ttf|otf|eot|wasm|mp[34]|webm|og[gv]|m4a|pdf"
     r"|glb|gltf|bin|hdr|exr|ktx2|obj|mtl|vtt|xml|txt|md|ya?ml|csv|geojson|data|zip|map)(?:\?[\w=&.%-]*)?"
 )
+_IN_MARKUP = re.compile(r"(?:\A|\bsrc\s{0,5}=\s{0,5}[\"'])([^\"'\s<>]{1,200})[\"']")
+"""Of a string that is markup, or goes on with it after an address was put together."""
+MARKUP_FILES_MAX = 20
+_NAVIGATION = re.compile(r"\bNAVTREEINDEX\s*+=\s*+\[((?:\s*+\"[^\"\n]{0,300}+\"\s*+,?+){1,2000}+)\s*+\]")
+"""Doxygen's: each entry is the first page of a file `navtreeindexN.js`."""
 _FIRST_OR_NEXT = ("", ",")
 _GLOBALS = frozenset(["URL", "Worker", "SharedWorker", "importScripts"])
 """Also asked of `window` and `self`."""
@@ -132,6 +138,9 @@ class _Reading:
                 case _:
                     self._word = self._call = self._list = ""
         yield from self._chunks()
+        if (navigation := _NAVIGATION.search(source)) is not None:
+            for number in range(navigation[1].count('"') // 2):
+                yield ScriptReference(f"navtreeindex{number}.js", Rule.CHUNKS)
 
     @property
     def doubtful(self) -> Iterator[ScriptReference]:
@@ -156,6 +165,11 @@ class _Reading:
             self._call = ""
         if is_file_name(address):
             self._doubt_string(address)
+        elif '"' in address or "'" in address:
+            for written in islice(_IN_MARKUP.finditer(address), MARKUP_FILES_MAX):
+                name = written[1]
+                if is_file_name(name) and not name.endswith((".html", ".htm")):
+                    self._doubt_string(name)
 
     def _named(self, token: Token, word: str, call: str, address: str) -> ScriptReference | None:
         """What a string says that stands behind a word, or first in its brackets."""

@@ -181,3 +181,14 @@ def test_a_long_map_and_many_names_are_read_in_time() -> None:
     names = {f"name{number}/": f"/{number}/" for number in range(2_000)}
     source = "import 'other/a';" * 100_000
     assert list(script_references(source, import_map=names)) == []
+
+
+def test_the_navigation_of_doxygen_and_pictures_in_markup_are_found() -> None:
+    tree = 'var NAVTREEINDEX =\n[\n"annotated.html",\n"files.html"\n];'
+    assert found(tree) == ["/assets/navtreeindex0.js", "/assets/navtreeindex1.js"]
+    source = """show('<img src="' + path + 'on.png" title="x"/>'); show('<img src="img/b.png"><a href="c.html">')"""
+    links = script_links(source.encode(), SCRIPT, page=PAGE).links
+    assert {link.url for link in links if link.rule == Rule.STRINGS} == {
+        "https://a.example/docs/on.png",
+        "https://a.example/docs/img/b.png",
+    }
