@@ -146,14 +146,16 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """Crawl these canonical URLs today, and the pages that they link to: as far as the charter's scope, as the options
-    of kept seeds say, or as is said here, which counts before both."""
+    """Crawl these canonical URLs today, and the pages that they link to: as far as the charter's scope, or as is said
+    here, as of a seed."""
 
     urls: tuple[str, ...]
     scope: ScopeName | None = None
     depth: int | None = None
     content: ContentName | None = None
     limit: int | None = None
+    every_s: int | None = None
+    until_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

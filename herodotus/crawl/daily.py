@@ -176,6 +176,8 @@ class DailyCrawl:
                     depth=order.depth,
                     content=order.content,
                     limit=order.limit,
+                    every_s=order.every_s,
+                    until_s=order.until_s,
                 )
                 new = await self.begin(order.urls, options)
                 return OrderReport(facts={"urls": len(order.urls), "new": new})
@@ -183,11 +185,8 @@ class DailyCrawl:
                 return OrderReport(facts={"seeds": await self._seed_facts(order.urls)})
 
     async def begin(self, urls: Sequence[str], options: Seed = NO_OPTIONS) -> int:
-        """Canonical URLs that somebody wants archived; says how many of ours were not known. `options` count before
-        those of kept seeds. Raises NotCrawling."""
-        kept = self._kept_seeds() if options == NO_OPTIONS else {}
-        plain = [msgspec.structs.replace(options, url=url) for url in urls]
-        return await self._begin_at([kept.get(seed.url, seed) for seed in plain])
+        """Canonical URLs that somebody wants archived; says how many of ours were not known. Raises NotCrawling."""
+        return await self._begin_at([msgspec.structs.replace(options, url=url) for url in urls])
 
     def _kept_seeds(self) -> dict[str, Seed]:
         """None where their list is damaged: what is known is crawled all the same."""

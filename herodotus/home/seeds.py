@@ -13,6 +13,7 @@ out. Format 1 of the first knew `url` and `added` alone. Golden bytes are in a t
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -48,6 +49,12 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether the crawl goes less far from it than the network's charter allows."""
         told = (self.scope, self.depth, self.content, self.every_s, self.until_s, self.limit)
         return any(one is not None for one in told)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As an order to begin there takes them."""
+        names = ("scope", "depth", "content", "limit", "every_s", "until_s")
+        return {name: getattr(self, name) for name in names}
 
     def with_options_of(self, other: "Seed") -> "Seed":
         return msgspec.structs.replace(other, url=self.url, added=self.added)

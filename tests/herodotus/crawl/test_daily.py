@@ -386,8 +386,7 @@ async def test_a_seed_leads_as_far_as_its_options_say_and_no_further_when_its_la
             told = (await crawl.perform(Seeds(urls=(first, second)))).facts["seeds"]
             assert [one["state"] for one in told] == ["archived", "over"]
             assert set(web.fetched(web.requests())) == {first}
-            add_seeds(home.path, [first], now=1.0, options=Seed(url="", added=0, scope="host"))
-            await crawl.perform(Begin(urls=(first,)))
+            await crawl.perform(Begin(urls=(first,), scope="host"))
             await until(lambda: crawl.status().fetched > 1 and crawl.status().due == 0 and is_done(crawl))
             hosts = {host_of(url) for url in web.fetched(web.requests())}
             assert host_of(first) in hosts

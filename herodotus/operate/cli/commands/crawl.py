@@ -4,7 +4,7 @@ import dataclasses
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from herodotus.operate.cli.frame import SECONDS, CommandFrame, framed, main
 from herodotus.operate.settings.load import Effective
 
 if TYPE_CHECKING:
+    from herodotus.core.orders import Begin
     from herodotus.crawl.gear import CrawlOrder
     from herodotus.home.seeds import LastCrawl, Seed
 
@@ -167,8 +168,7 @@ def _hand_over(
     **asked: Any,
 ) -> None:
     """Make it work of the peer that runs on this home, and watch that. The peer keeps what is left to do."""
-    from herodotus.core.orders import Begin
-    from herodotus.home.seeds import LastCrawl, NothingToResume, last_crawl, note_crawl
+    from herodotus.home.seeds import LastCrawl, NothingToResume, last_crawl, note_crawl, seeds_of
     from herodotus.operate.cli.archive_access import order_running_peer
     from herodotus.operate.cli.commands.seed import seed_options
 
@@ -194,7 +194,10 @@ def _hand_over(
     new = (
         _unknown(frame, wanted) if is_resumed else wanted
     )  # what it knows it goes on with by itself, as it was told
-    found = order_running_peer(frame, Begin(urls=tuple(new), **terms)) if new else {"urls": 0, "new": 0}
+    found: dict[str, Any] | None = {"urls": 0, "new": 0}
+    for begin in _begins(new, terms, seeds_of(frame.home.path)):
+        one = order_running_peer(frame, begin)
+        found = None if one is None or found is None else {name: found[name] + one[name] for name in found}
     if found is None:
         raise RunningPeerCrawls("it ended just now; try again", frame.home.quoted)
     if not is_resumed:
@@ -207,6 +210,19 @@ def _hand_over(
     )
     told = _watched(frame, wanted[:SEEDS_WATCHED_MAX], wait_s) if wait_s else []
     frame.show({"ended": "handed over", **found, **({"seeds": told} if told else {})})
+
+
+def _begins(urls: list[str], terms: dict[str, Any], seeds: "list[Seed]") -> "Iterator[Begin]":
+    """What was typed counts; where nothing was, a kept seed keeps its own options."""
+    from herodotus.core.orders import Begin
+
+    has_terms = any(one is not None for one in terms.values())
+    kept = {} if has_terms else {seed.url: seed for seed in seeds if seed.is_bounded}
+    if plain := tuple(url for url in urls if url not in kept):
+        yield Begin(urls=plain, **terms)
+    for url in urls:
+        if url in kept:
+            yield Begin(urls=(url,), **kept[url].options)
 
 
 def _unknown(frame: CommandFrame, urls: list[str]) -> list[str]:

@@ -118,7 +118,7 @@ def add(
             "add it without them"
         )
     new = add_seeds(frame.home.path, wanted, now=unix_seconds(), options=options)
-    _tell_running_peer(frame, new if options == NO_OPTIONS else wanted)
+    _tell_running_peer(frame, new if options == NO_OPTIONS else wanted, options)
     frame.show({"added": new, "known": len(set(wanted)) - len(new)})
     if frame.is_json:
         return
@@ -200,7 +200,7 @@ def _bad(option: str, words: str) -> click.BadParameter:
     return click.BadParameter(words, param_hint=option)
 
 
-def _tell_running_peer(frame: CommandFrame, new: list[str]) -> None:
+def _tell_running_peer(frame: CommandFrame, new: list[str], options: Seed) -> None:
     """The peer reads the list when a day begins. Told about new seeds, it starts now."""
     if not new or not frame.home.door.exists():
         return
@@ -209,7 +209,7 @@ def _tell_running_peer(frame: CommandFrame, new: list[str]) -> None:
 
     try:
         for at in range(0, len(new), SEEDS_TOLD_AT_ONCE):
-            order_running_peer(frame, Begin(urls=tuple(new[at : at + SEEDS_TOLD_AT_ONCE])))
+            order_running_peer(frame, Begin(urls=tuple(new[at : at + SEEDS_TOLD_AT_ONCE]), **options.options))
     except HerodotusError as error:
         frame.say(f"kept; the peer reads them when its next day begins: {error}")
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from herodotus.operate.cli.commands.crawl import _is_at_work, _sums
+from herodotus.core.orders import Begin
+from herodotus.home.seeds import Seed
+from herodotus.operate.cli.commands.crawl import _begins, _is_at_work, _sums
 
 
 def told(
@@ -43,3 +45,15 @@ def test_two_urls_of_a_host_are_counted_once() -> None:
         told("new", url="https://b.example/"),
     ]
     assert _sums(rows) == "found 18, stored 8, waiting 0, failed 0"
+
+
+def test_what_was_typed_counts_and_else_a_kept_seed_keeps_its_options() -> None:
+    plain, bounded = "https://a.example/", "https://b.example/"
+    nothing = dict.fromkeys(("scope", "depth", "content", "limit"))
+    seeds = [Seed(url=plain, added=0), Seed(url=bounded, added=0, scope="page", every_s=86_400)]
+    assert list(_begins([plain, bounded], nothing, seeds)) == [
+        Begin(urls=(plain,)),
+        Begin(urls=(bounded,), scope="page", every_s=86_400),
+    ]
+    assert list(_begins([bounded], {**nothing, "depth": 1}, seeds)) == [Begin(urls=(bounded,), depth=1)]
+    assert list(_begins([], nothing, seeds)) == []
