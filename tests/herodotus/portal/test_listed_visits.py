@@ -111,6 +111,14 @@ def test_a_second_at_which_nobody_looked_leads_to_the_capture(library: Library) 
     assert library.location(f"/web/{VISITS[2]}/{SITE}/other") == f"/web/{OLD}/{SITE}/other"
 
 
+def test_visits_of_several_commits_are_all_known() -> None:
+    library = Library(response(HOME, OLD, b"old"))
+    days = ("20260102060000", "20260103060000", "20260104060000")
+    for date in days:
+        library.add(visits=((HOME, date),))
+    assert dates(library, f"url={HOME}") == [OLD, *days]
+
+
 def test_what_an_older_release_counted_is_listed_by_its_last_visit() -> None:
     library = Library(response(HOME, OLD, b"old"), visits=tuple((HOME, date) for date in VISITS))
     index = library.store.archive.index
