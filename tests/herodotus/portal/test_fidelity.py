@@ -2,8 +2,8 @@
 
 import pytest
 
-from scripts.replays.attacks import GOING, LIVE, QUIET, RAW_PAGE, whose
-from scripts.replays.command import acid_in, attacked_in
+from scripts.replays.attacks import GOING, QUIET, RAW_PAGE, whose
+from scripts.replays.command import EARS, SURE, acid_in, attacked_in
 from scripts.replays.pages import IMPOSSIBLE, IMPOSSIBLE_IN_BOX
 
 
@@ -27,6 +27,6 @@ def test_no_attack_gains_anything_by_names_or_in_the_box() -> None:
     found = attacked_in("chromium", pages)
     assert (found["names"], found["box"]) == ([], [])
     heard = " ".join(found["bare"])
-    assert all(one in heard for one in (LIVE, "a TCP connection", "a datagram"))
+    assert [one for one in EARS if one not in heard] == []
     assert len(whose(found["bare"])) > 30
-    assert {"the portal's interface", "another site's storage"} <= whose(found["bare"])
+    assert whose(found["bare"]) >= SURE
