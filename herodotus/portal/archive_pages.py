@@ -44,7 +44,7 @@ from herodotus.portal.answer import (
     problem,
 )
 from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError, bent, is_short
-from herodotus.portal.cdx import format_rows, moment_named, parse_question, ranges_around, variants
+from herodotus.portal.cdx import format_rows, moment_named, parse_question, ranges_around
 from herodotus.portal.histories import history_json, history_page
 from herodotus.portal.memento import (
     Places,
@@ -75,6 +75,7 @@ from herodotus.portal.targets import (
     parse_web_target,
     spellings,
     unescaped,
+    variants,
 )
 from herodotus.store import StoredCapture, Version
 

@@ -18,7 +18,7 @@ from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import ADDRESS, address_key, after
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.memento import header_url
-from herodotus.portal.targets import BadQuestionError, Moment, parse_moment, spellings
+from herodotus.portal.targets import BadQuestionError, Moment, parse_moment, spellings, variants
 from herodotus.portal.tokens import bytes_of_token, counted, token_of_key, uncounted
 from herodotus.store import Version
 
@@ -222,14 +222,6 @@ def _places(url: str, match: str) -> tuple[tuple[str, ...], tuple[tuple[bytes, b
     if match not in ("prefix", "host", "domain"):
         raise BadQuestionError(f"matchType={match[:40]!r}: there are exact, prefix, host and domain")
     return (), ranges_around(spelled, match)
-
-
-def variants(url: str) -> tuple[str, ...]:
-    """What the CDX key does not tell apart: http and https, with `www.` and without."""
-    _, _, rest = url.partition("://")
-    bare = rest.removeprefix("www.")
-    hosts = (rest, f"www.{bare}" if rest == bare and not re.match(r"[\d.\[]+(?:[:/]|$)", bare) else bare)
-    return tuple(dict.fromkeys(f"{scheme}://{one}" for one in hosts for scheme in ("http", "https")))
 
 
 def ranges_around(urls: Iterable[str], match: str) -> tuple[tuple[bytes, bytes], ...]:

@@ -25,13 +25,12 @@ from herodotus.core.replay import may_change
 from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
 from herodotus.portal.archive_pages import Asked
-from herodotus.portal.cdx import variants
 from herodotus.portal.client_limits import CLIENTS_MAX, client_of
 from herodotus.portal.memento import header_url, memento_path
 from herodotus.portal.other_holders import ASKED_MAX, RELAYED, RELAYED_S, Directions, Relay
 from herodotus.portal.rendering import FORM_HEADERS, render
 from herodotus.portal.request import PARAMETERS_MAX, Request, wants_json
-from herodotus.portal.targets import BadQuestionError, TargetKind, parse_web_target, spellings
+from herodotus.portal.targets import BadQuestionError, TargetKind, parse_web_target, spellings, variants
 
 OF_ONE = Rate(per_second=1 / 12, burst=5.0)
 """Five a minute: a reader who wants more wants a crawl."""

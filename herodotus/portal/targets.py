@@ -273,3 +273,11 @@ def _plain(match: re.Match[str]) -> str:
         return unquote_to_bytes(match[0]).decode()
     except UnicodeDecodeError:
         return match[0]
+
+
+def variants(url: str) -> tuple[str, ...]:
+    """What the CDX key does not tell apart: http and https, with `www.` and without."""
+    _, _, rest = url.partition("://")
+    bare = rest.removeprefix("www.")
+    hosts = (rest, f"www.{bare}" if rest == bare and not re.match(r"[\d.\[]+(?:[:/]|$)", bare) else bare)
+    return tuple(dict.fromkeys(f"{scheme}://{one}" for one in hosts for scheme in ("http", "https")))
