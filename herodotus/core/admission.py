@@ -204,6 +204,12 @@ class Admission:
         self._newcomers += standing is CallerStanding.NEWCOMER
         return None
 
+    def becomes_member(self, visitor: Caller) -> None:
+        """It is in our table now. To be called while nothing is booked for it."""
+        if visitor.standing is CallerStanding.NEWCOMER:
+            visitor.standing = CallerStanding.MEMBER
+            self._newcomers -= 1
+
     def leaves(self, visitor: Caller) -> None:
         self._open -= 1
         self._crowds.give_back(visitor.address)
@@ -225,7 +231,8 @@ class Admission:
         limits = self._limits
         is_member = visitor.standing is CallerStanding.MEMBER
         rate = limits.calls_per_peer if is_member else limits.calls_per_newcomer
-        return self._buckets.take(("ask", visitor.peer), rate, now)
+        # A bucket keeps the rate that it was made with: a member must not have its newcomer's.
+        return self._buckets.take(("ask", visitor.peer, is_member), rate, now)
 
     def may_stranger_ask(self, visitor: Caller, now: float) -> bool:
         """One question of a caller of whom the ring knows nothing?"""

@@ -257,6 +257,8 @@ class Answering:
                 return CallQuestion.read(await connection.read_content(kind, length))
 
     async def _wait_for_turn(self, visitor: Caller) -> None:
+        if visitor.standing is CallerStanding.NEWCOMER and self._is_member_by_now(visitor):
+            self._admission.becomes_member(visitor)
         limits = self._parts.limits
         is_member = visitor.standing is CallerStanding.MEMBER
         rate = limits.calls_per_peer if is_member else limits.calls_per_newcomer
@@ -264,6 +266,11 @@ class Answering:
             if self._admission.may_ask(visitor, anyio.current_time()):
                 return
             await anyio.sleep(1 / rate.per_second)
+
+    def _is_member_by_now(self, visitor: Caller) -> bool:
+        """Its connection may be busy for days: it must not stay as slow as on its first one."""
+        standing = self._parts.acquaintance.standing(visitor.peer or b"", b"", "")
+        return standing is CallerStanding.MEMBER
 
     @asynccontextmanager
     async def _booked(self, visitor: Caller, size: int) -> AsyncIterator[None]:

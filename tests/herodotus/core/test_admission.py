@@ -102,6 +102,24 @@ def test_a_newcomer_asks_less_often_than_a_member() -> None:
     assert sum(admission.may_ask(known, 0.0) for _ in range(1000)) == 400
 
 
+def test_a_newcomer_that_becomes_a_member_asks_as_often_as_one() -> None:
+    admission = Admission(replace(LIMITS, newcomers_max=1))
+    caller = arrived(admission)
+    admission.proves(caller, b"n", CallerStanding.NEWCOMER)
+    assert sum(admission.may_ask(caller, 0.0) for _ in range(1000)) == 20
+    admission.becomes_member(caller)
+    assert sum(admission.may_ask(caller, 0.0) for _ in range(1000)) == 400
+    assert sum(admission.may_ask(caller, 1.0) for _ in range(1000)) == 100
+    other = arrived(admission)
+    assert admission.proves(other, b"o", CallerStanding.NEWCOMER) is None, (
+        "there is room for another newcomer"
+    )
+    admission.becomes_member(caller)
+    assert admission.proves(arrived(admission), b"r", CallerStanding.NEWCOMER) == "newcomers"
+    admission.leaves(caller)
+    assert admission.proves(arrived(admission), b"r", CallerStanding.NEWCOMER) == "newcomers"
+
+
 def test_bytes_are_booked_for_each_and_for_all() -> None:
     admission = Admission(LIMITS)
     peers = [member(admission, bytes((n,))) for n in range(6)]

@@ -385,6 +385,19 @@ async def test_strangers_are_told_no_and_newcomers_served() -> None:
         assert await newcomer.call(there.contact, "echo", b"hi") == b"hi"
 
 
+async def test_a_connection_of_a_newcomer_is_a_members_once_the_ring_knows_it() -> None:
+    known = Known(is_everybody=False)
+    limits = with_limits(calls_per_newcomer=Rate(per_second=0.001, burst=2))
+    async with (
+        called(ECHO, known=known, limits=limits) as there,
+        caller(name="new", known=Known(record=b"newcomer at 127.0.0.1")) as newcomer,
+    ):
+        assert await newcomer.call(there.contact, "echo", b"1") == b"1"
+        known.is_everybody = True
+        for number in range(5):
+            assert await newcomer.call(there.contact, "echo", b"%d" % number) == b"%d" % number
+
+
 async def test_one_peer_has_a_few_connections_and_others_go_on() -> None:
     limits = with_limits(connections_per_peer=2)
     async with called(ECHO, limits=limits) as there, caller(name="other") as other:
