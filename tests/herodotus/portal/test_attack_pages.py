@@ -178,7 +178,7 @@ async def test_a_click_leads_the_window_to_archived_pages_only(peer: RunningPeer
 async def test_bytes_of_two_meanings_gain_nothing_by_either(peer: RunningPeer, tmp_path: Path) -> None:
     async with browser(tmp_path) as window:
         await window.visit(f"{peer.http}/web/{DATE}/{SITE}/polyglots")
-        inside = await window.until("document.title === 'Nothing'")
+        inside = await window.until("document.title === 'Nothing'", framed=True)
         assert inside != window.session
         check_nothing_happened(peer, window, "in frames")
         for name in POLYGLOTS:

@@ -123,7 +123,7 @@ async def test_a_reader_types_an_address_picks_a_day_and_follows_links(
         await window.until("document.title.startsWith('History of')")
         assert await window.run("document.querySelectorAll('td.stored a').length") == 2
         there = "document.title === 'Front 20260105060000' && document.readyState === 'complete'"
-        front = await window.follow("td.stored a[href*='/20260105/']", window.session, there)
+        front = await window.follow("td.stored a[href*='/20260105/']", window.session, there, framed=True)
         assert (
             await window.run("getComputedStyle(document.querySelector('h1')).color", front)
             == "rgb(0, 0, 200)"
@@ -134,14 +134,16 @@ async def test_a_reader_types_an_address_picks_a_day_and_follows_links(
         assert await window.run("document.getElementById('plain').naturalWidth", front) == 40
         for name in ("Second", "Third", "Front"):
             there = f"document.title === '{name} 20260105060000' && document.readyState === 'complete'"
-            front = await window.follow("#next", front, there)
+            front = await window.follow("#next", front, there, framed=True)
         assert outside(peer, window.asked) == []
         shown = {one.split("/web/")[1].split("/")[0][:14] for one in window.asked if "/web/2" in one}
         assert "20260101060000" not in shown
         assert any("two.png" in one for one in window.asked)
         # A place on a page is found within the frame, too.
         await window.visit(f"{peer.http}/web/20260105000000/{SITE}/second.html#next")
-        await window.until("location.hash === '#next' && document.title === 'Second 20260105060000'")
+        await window.until(
+            "location.hash === '#next' && document.title === 'Second 20260105060000'", framed=True
+        )
 
 
 async def test_a_reader_is_told_that_all_there_is_is_newer(peer: RunningPeer, tmp_path: Path) -> None:
