@@ -458,9 +458,9 @@ def test_a_steward_that_grants_too_much_is_held_back_by_those_who_ask() -> None:
             own = [start for start in starts_at(world, site) if start.peer == peer.number]
             if peer is not liar:
                 assert too_close(own, 2.0) == []
-                assert len(own) > 40
+                assert len(own) > 40  # 40 to 43, as the seed has it
 
-    run(10, story)
+    run(8, story)
 
 
 def test_a_steward_whose_rules_seem_to_change_all_the_time_keeps_nobody_from_fetching() -> None:
