@@ -26,9 +26,9 @@ from crawler.core.urls import is_public, is_web_port
 from crawler.ports import ConnectionSlot
 from crawler.resolving import ForbiddenSocketError
 
-LARGE_BODY_BYTES = 2**19
-"""56 connections hold so much each while they wait: 28 MiB. Few pages are larger."""
-HUGE_BODY_BYTES = 2**22
+LARGE_BODY_BYTES = 2**18
+"""56 connections hold so much each while they wait: 14 MiB. Few pages are larger."""
+HUGE_BODY_BYTES = 2**21
 """And those that wait for the one place of large ones so much each."""
 HAPPY_EYEBALLS_DELAY_S = 0.25
 """RFC 8305, 5: how long an address may take before the next is tried beside it."""
@@ -61,7 +61,7 @@ class Limits:
     is_wanted: Callable[[AnswerReader], bool]
     """Asked once the head is there: whether the body is to be read."""
     wait_for_room: Callable[[], Awaitable[object]]
-    """Waited for before a body grows beyond half a MiB, and once more before it grows beyond 4 MiB."""
+    """Waited for before a body grows beyond a quarter of a MiB, and once more before it grows beyond 2 MiB."""
 
 
 class OriginConnection(asyncio.Protocol):

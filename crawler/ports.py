@@ -52,14 +52,14 @@ class StewardPort(Protocol):
         """Says when the next fetch from the origin may start."""
 
 
-LARGE_BODIES_AT_ONCE = 4
-"""Bodies above half a MiB wait for one of these places, so that 56 of them cannot fill the memory."""
+LARGE_BODIES_AT_ONCE = 6
+"""Bodies above a quarter of a MiB wait for one of these places, so that 56 of them cannot fill the memory."""
 HUGE_BODIES_AT_ONCE = 1
-"""The same above 4 MiB: such a body takes several times its size until it is stored."""
+"""The same above 2 MiB: such a body takes several times its size until it is stored."""
 
 
 class BodyRooms:
-    """How many large bodies may there be at once, from the first half of a MiB until they are stored?"""
+    """How many large bodies may there be at once, from the first quarter of a MiB until they are stored?"""
 
     def __init__(self) -> None:
         self.large, self.huge = anyio.Semaphore(LARGE_BODIES_AT_ONCE), anyio.Semaphore(HUGE_BODIES_AT_ONCE)
@@ -75,7 +75,7 @@ class BodyPlace:
         self._held: list[anyio.Semaphore] = []
 
     async def grow(self) -> None:
-        """To be waited for before it grows beyond half a MiB, and before it grows beyond 4 MiB."""
+        """To be waited for before it grows beyond a quarter of a MiB, and before it grows beyond 2 MiB."""
         room = self._rooms.huge if self._held else self._rooms.large
         await room.acquire()
         self._held.append(room)

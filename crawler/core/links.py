@@ -43,9 +43,9 @@ PARSED_BYTES_MAX = 2 * 2**20
 """Of a page or style: a tree takes 23 times its size, also of plain text. Search engines read as much."""
 TAGS_MAX = 80_000
 """Of a page: 20,000 links with an end each in an element with an end each. They take 28 MB of a tree."""
-NULS_BYTES_MAX = 2**20
+NULS_BYTES_MAX = 3 * 2**18
 """Of a page of which a fourth or more are zeros: each takes 45 bytes of a tree. In UTF-16, where every second byte may
-be one, it is a quarter as many letters as of others."""
+be one, it is three sixteenths as many letters as of others."""
 SITEMAP_BYTES_MAX = 16 * 2**20
 
 
