@@ -5,7 +5,7 @@
     scripts/trace-url --delay 0.1 --hosts 6        a charter with a delay
     scripts/trace-url --virtual --peers 8          simulated peers: nothing but waiting shows, on however busy a machine
 
-Everything runs on loopback in a folder that is deleted afterwards. The web has 20 hosts with 2,314 URLs unless told
+Everything runs on loopback in a folder that is deleted afterwards. The web has 20 hosts with 1,610 URLs unless told
 otherwise, and asks for no delay. CPU time is that of the peers alone, from the first seed to the last copy, with the
 tracing in it.
 """
