@@ -49,7 +49,7 @@ class PolitenessPolicy:
     closed_most_s: float = 2 * 3600.0
     """Within these an unreachable robots.txt, which disallows everything, is tried again (`closed_rest_s`)."""
     closed_known_s: float = 210.0
-    """A steward keeps the finding no longer: whoever waits with a seed there is to hear of its return in time."""
+    """A steward keeps the finding no longer, so that a peer with a seed there hears of its return in time."""
     closed_seed_s: float = 60.0
     """A peer that waits with a seed asks again so soon; the site itself is asked as often as the steward does."""
     robots_second_try_s: float = 5.0

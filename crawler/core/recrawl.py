@@ -73,7 +73,7 @@ _CONTENTS = {"html": 0, "html+images": 1, "pages": 2, "all": 3, "": 4}
 
 class Bounds(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How far the crawl goes from a seed, where the person who named it said so; what they mean is `bounded` of
-    `crawler.core.scope`. Each link that the seed led to carries them, so whoever owns it obeys them without asking.
+    `crawler.core.scope`. Each link that the seed led to carries them, so its owner obeys them without asking.
 
     The order of the fields is the format of files and batches, in which strangers write, too.
     """

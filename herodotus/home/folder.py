@@ -338,8 +338,8 @@ class HomeLock:
         self._write({"pid": os.getpid(), "http": http})
 
     def hold_on(self) -> bool:
-        """Take it anew where its file is gone, or a folder is there: others would think that nobody runs. True: it was.
-        Raises OSError, HerodotusError."""
+        """Take it again where its file is gone or a folder is there: commands would think that no peer runs. True: it
+        was. Raises OSError, HerodotusError."""
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(self._home.lock.stat(), os.fstat(self._descriptor)):
                 return False

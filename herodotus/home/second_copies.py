@@ -147,7 +147,7 @@ class HomeWatch:
     """Puts back what a running peer's home lost. What is hurt at one look may just be written; at two it is not."""
 
     def __init__(self, home: Path, hold_on: Callable[[], bool]) -> None:
-        """`hold_on` looks after the lock: True where it had to be taken anew."""
+        """`hold_on` looks after the lock: True where it had to be taken again."""
         self._home = home
         self._hold_on = hold_on
         self._hurt: set[str] = set()

@@ -436,7 +436,8 @@ class RingMembership:
 
 
 def silent_after(rules: RingRules, *, has_neighbours: bool) -> int:
-    """So long nobody may be heard. Who has no position has no neighbours: it compares tables, and is asked nothing."""
+    """For so long a peer may hear nobody. One without a position has no neighbours: it compares tables, and nobody asks
+    it."""
     period_s = rules.stabilize_s if has_neighbours else rules.digest_s
     return max(SILENT_S, round(SILENT_ROUNDS * period_s))
 

@@ -91,7 +91,7 @@ _IDLE = frozenset(
 )  # fmt: skip
 """Those by which none does."""
 _DECISIVE_AT_LABELS = _DECISIVE | {b"referer", b"sec-fetch-site"}
-"""Who asks at a label is known by these, too, and a stranger is refused."""
+"""At a label these headers tell, too, who asks; a stranger is refused."""
 
 
 class CachedRequest(NamedTuple):

@@ -40,7 +40,7 @@ _DURATION = re.compile("".join(rf"((?P<{unit}>\d{{1,9}}){unit})?" for unit in _U
 
 
 def parse_duration(text: str) -> int | None:
-    """Seconds of `1w`, `2d`, `1h30m`; None for what is no such time. No time at all is none."""
+    """Seconds of `1w`, `2d`, `1h30m`; None for any other text, and for a time of zero."""
     found = _DURATION.fullmatch(text.strip().lower())
     counts = found.groupdict().items() if found else ()
     return sum(int(count) * _UNITS[unit] for unit, count in counts if count) or None
