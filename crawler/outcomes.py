@@ -411,7 +411,7 @@ class Outcomes:
             _log.exception("page not read, its links are skipped url=%s", capture.url)
             self.counts.by_error[NOT_READ] += 1
             return Reading(result=result_of(capture))
-        self._keep_import_map(known.url, reading.import_map or import_map)
+        self._keep_import_map(known.url, reading.import_map)
         return reading
 
     def _keep_import_map(self, url: str, import_map: Mapping[str, str]) -> None:
