@@ -289,8 +289,8 @@ _PLAIN_FIELDS_MAX = 8
 def _as_it_came(data: bytes, bytes_max: int) -> tuple[Checked, int] | None:
     """A parcel of members, each of one record, that hold to the byte what this archive would write for its capture.
 
-    None where it is another: then `unpacked` says what it is. It is accepted only if writing the capture anew gives the
-    very same heads, digests among them, so keeping it and writing it anew differ in nothing but the compression.
+    None where it is another: then `unpacked` says what it is. It is accepted only if writing the capture again would
+    give the very same heads, digests among them: so keeping it and writing it again differ in the compression alone.
     """
     parts = plain_members(data, bytes_max, COMPANIONS_MAX)
     if parts is None:

@@ -79,7 +79,10 @@ def frontier(tmp_path: Path) -> Iterator[Frontier]:
 
 def crawler_of(frontier: Frontier, web: Web) -> Crawler:
     policy = PolitenessPolicy()
-    wall_clock = lambda: DAY * DAY_S + web.now  # noqa: E731
+
+    def wall_clock() -> float:
+        return DAY * DAY_S + web.now
+
     steward = LocalSteward(HostSteward(policy), web, product_token="Herodotus", wall_clock=wall_clock)
     settings = WorkerSettings(connections=4, waits_for_closed=policy)
     return Crawler(frontier, web, MemorySink(), steward, CrawlScope(), settings, wall_clock=wall_clock)

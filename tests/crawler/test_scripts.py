@@ -177,7 +177,7 @@ def test_a_string_that_looks_like_a_file_is_looked_for_at_three_places_and_no_mo
 
 @pytest.mark.timeout(20)
 def test_a_long_map_and_many_names_are_read_in_time() -> None:
-    """Names are looked up by what they begin with: sorted anew for each, this took minutes."""
+    """Names are looked up by what they begin with. When all were sorted again for each, this took minutes."""
     names = {f"name{number}/": f"/{number}/" for number in range(2_000)}
     source = "import 'other/a';" * 100_000
     assert list(script_references(source, import_map=names)) == []

@@ -189,7 +189,7 @@ class CrossFetches:
                 if wire.decode_crossed(await self._parts.calls.call(contact, CROSSED, peer)):
                     self._tally.heard(peer, contact.peer)
             except (CallError, MalformedError):
-                continue  # who does not answer is no witness
+                continue  # a peer that does not answer is no witness
 
     def _is_shown(self, peer: PeerKey) -> bool:
         """By so many places beside its own, of members that are there."""

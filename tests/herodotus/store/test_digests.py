@@ -117,7 +117,7 @@ def test_opening_deletes_the_sketches_of_earlier_releases_once(monkeypatch: pyte
     archive.close()
     again = _open(disk, index)
     assert index.content() == before
-    # What other spellings are found by is none of them: it stays.
+    # The rows by which other spellings are found are not among them: they stay.
     assert Reader(again).spellings(("https://www.example.org/3",)) == ["http://example.org/3"]
     assert again.captures == 30
     _check(again)
