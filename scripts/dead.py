@@ -40,7 +40,9 @@ CALLED_BY_LIBRARIES: Mapping[str, str] = {
     ),
     **dict.fromkeys(("datagram_received", "error_received"), "asyncio.DatagramProtocol"),
     **dict.fromkeys(("pause_writing", "resume_writing"), "asyncio.BaseProtocol"),
-    **dict.fromkeys(("main", "resolve_command", "list_commands", "get_command"), "click.Group"),
+    **dict.fromkeys(
+        ("main", "resolve_command", "list_commands", "get_command", "format_commands"), "click.Group"
+    ),
     "collect": "prometheus_client's Collector",
     "redirect_request": "urllib.request.HTTPRedirectHandler",
     "_output_child_pre": "jinja2.compiler.CodeGenerator",

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import click
 
-from herodotus import __version__
-
 
 @click.group(name="simnet", context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="simnet")
+@click.version_option(package_name="herodotus", prog_name="simnet")
 def main() -> None:
     """Worlds in virtual time for testers of Herodotus."""
     logging.basicConfig(level=logging.CRITICAL)  # whole peers log the effects of faults; checkers judge them

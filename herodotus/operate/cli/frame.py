@@ -2,33 +2,38 @@
 
 Data goes to stdout and messages to stderr. An expected error is one sentence and its family's exit code. An
 unexpected one is a sentence too, with its traceback under `--debug`.
+
+Each command, `--help` and `--version` wait for what this module imports; so what only some commands need is imported
+when they ask for it.
 """
 
 import logging
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from io import StringIO
 from math import isnan
 from operator import add, or_, sub
 from pathlib import Path
-from pkgutil import iter_modules
-from typing import Any, NoReturn
+from pkgutil import get_data, iter_modules
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from rich.console import Console
 
 from crawler.core.errors import CrawlWorldError
-from herodotus import __version__
 from herodotus.core.errors import HerodotusError, NotFound, WorldFailure
-from herodotus.home.folder import Home, HomeMissing, Running, choose_home, running_on
 from herodotus.operate.cli import commands
 from herodotus.operate.cli.printing import escaped, print_json, print_line, say, say_text
-from herodotus.operate.logs import configure
-from herodotus.operate.settings.load import Effective, Layer, environment_layer, file_layer, resolve
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from herodotus.home.folder import Home, Running
+    from herodotus.operate.settings.load import Effective, Layer
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -54,10 +59,20 @@ class CommandFrame:
     loudness: int = 0
     is_debug: bool = False
     is_json: bool = False
-    console: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, emoji=False))
+    _console: "Console | None" = None
 
     @property
-    def home(self) -> Home:
+    def console(self) -> "Console":
+        from rich.console import Console
+
+        if self._console is None:
+            self._console = Console(stderr=True, highlight=False, emoji=False)
+        return self._console
+
+    @property
+    def home(self) -> "Home":
+        from herodotus.home.folder import choose_home
+
         return choose_home(self.home_flag)
 
     @property
@@ -78,8 +93,10 @@ class CommandFrame:
         for line in lines:
             print_line(line)
 
-    def running(self) -> Running:
+    def running(self) -> "Running":
         """The peer that runs on the home."""
+        from herodotus.home.folder import HomeMissing, running_on
+
         if not self.home.exists():
             raise HomeMissing(self.home)
         running = running_on(self.home)
@@ -92,14 +109,18 @@ class CommandFrame:
             raise NotRunning(self.home)
         return pid
 
-    def effective(self, *flags: Layer) -> Effective:
+    def effective(self, *flags: "Layer") -> "Effective":
         """The settings in force; without a home yet, the defaults and the environment."""
+        from herodotus.operate.settings.load import environment_layer, file_layer, resolve
+
         # A home whose settings are gone must not run on others: the portal might open to the world.
         has_file = self.home.exists() or self.home.config.exists()
         layers = [file_layer(self.home.config)] if has_file else []
         return resolve(*layers, environment_layer(), *flags)
 
-    def configure_logs(self, effective: Effective, *, into_home: bool = False) -> None:
+    def configure_logs(self, effective: "Effective", *, into_home: bool = False) -> None:
+        from herodotus.operate.logs import configure
+
         folder = self.home.log if into_home else None
         configure(effective.settings.log, talk_level=self.talk_level, folder=folder)
 
@@ -239,6 +260,31 @@ class Commands(FramedGroup):
             import_module(f"{commands.__name__}.{module}")
         return super().get_command(ctx, cmd_name)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click does, but from the commands' texts: importing all of them takes thrice as long as the rest."""
+        names = self.list_commands(ctx)
+        width_max = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, self._said_of(ctx, name).get_short_help_str(width_max)) for name in names]
+            )
+
+    def _said_of(self, ctx: click.Context, name: str) -> click.Command:
+        """The command, or one that says the same of itself."""
+        try:
+            text = get_data(commands.__name__, f"{command_modules()[name]}.py") or b""
+        except OSError:  # bytecode alone is there, or another folder
+            text = b""
+        if said := _SAID.search(text.decode()):
+            return click.Command(name, help=said[1])
+        command = self.get_command(ctx, name)
+        assert command is not None
+        return command
+
+
+_SAID = re.compile(r'^@main\.(?:command|group)\(.*?^    """(.+?)"""', re.DOTALL | re.MULTILINE)
+"""In the text of a command's module: what the command says of itself."""
+
 
 @cache
 def command_modules() -> dict[str, str]:
@@ -248,7 +294,7 @@ def command_modules() -> dict[str, str]:
 
 
 @click.group(name="herodotus", cls=Commands, context_settings=HELP)
-@click.version_option(__version__, prog_name="herodotus")
+@click.version_option(package_name="herodotus", prog_name="herodotus")
 @common_options
 def main() -> None:
     """Run a peer of the web archive that nobody can switch off.
@@ -262,5 +308,5 @@ def main() -> None:
 
 
 class NotRunning(NotFound):
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: "Home") -> None:
         super().__init__(f"no peer runs on {home.path}; start it with `herodotus run --home {home.quoted}`")

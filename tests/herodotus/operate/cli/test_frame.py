@@ -70,6 +70,29 @@ def test_every_command_is_in_the_module_of_its_name() -> None:
         assert command.get_short_help_str(), name
 
 
+def test_the_list_of_commands_says_what_the_commands_say() -> None:
+    """It is read from their texts, as importing them all takes long."""
+    lines = CliRunner().invoke(main, ["--help"], terminal_width=300).stdout.splitlines()
+    said = [line.split(maxsplit=1) for line in lines[lines.index("Commands:") + 1 :]]
+    context = main.make_context("herodotus", [], resilient_parsing=True)
+    commands_there = [(name, main.get_command(context, name)) for name in main.list_commands(context)]
+    assert said == [[name, one.get_short_help_str(280)] for name, one in commands_there if one is not None]
+
+
+def test_help_brings_no_module_of_a_command() -> None:
+    program = """
+import sys
+from herodotus.operate.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    heavy = ("cryptography", "importlib.metadata", "msgspec", "rich", "herodotus.core.settings", "herodotus.home")
+    print([one for one in sys.modules if one.startswith(("herodotus.operate.cli.commands.", *heavy))])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_help_brings_neither_store_nor_ring_nor_portal() -> None:
     program = """
 import sys
