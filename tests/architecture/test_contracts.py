@@ -16,6 +16,11 @@ PLANTED = {
     "herodotus imports simnet": ("herodotus/store/bad.py", "import simnet.cli\n", "layers"),
     "the store imports the portal": ("herodotus/store/bad.py", "import herodotus.portal\n", "rooms"),
     "copies import the crawl beside them": ("herodotus/copies/bad.py", "import herodotus.crawl\n", "rooms"),
+    "copies import the search beside them": (
+        "herodotus/copies/bad.py",
+        "import herodotus.search\n",
+        "rooms",
+    ),
     "peers import the store beside them": ("herodotus/peers/bad.py", "import herodotus.store\n", "rooms"),
     "the home imports settings of the command line": (
         "herodotus/home/bad.py",
@@ -52,7 +57,7 @@ def small_tree(folder: Path) -> None:
     packages = [
         "dht", "dht/core", "crawler", "crawler/core", "crawler/core/deep", "herodotus", "herodotus/core",
         "herodotus/home", "herodotus/store", "herodotus/peers", "herodotus/crawl", "herodotus/copies",
-        "herodotus/portal", "herodotus/operate", "simnet", "simnet/world", "scripts",
+        "herodotus/search", "herodotus/portal", "herodotus/operate", "simnet", "simnet/world", "scripts",
     ]  # fmt: skip
     for package in packages:
         (folder / package).mkdir()
