@@ -42,13 +42,18 @@ def prefix_of(address: Address) -> bytes:
 class Bucket:
     """Tokens, refilled by the time that passed."""
 
-    __slots__ = ("burst", "per_second", "then", "tokens")
+    __slots__ = ("rate", "then", "tokens")
 
     def __init__(self, rate: Rate, now: float) -> None:
-        self.per_second = rate.per_second
-        self.burst = rate.burst
+        self.rate = rate
         self.tokens = rate.burst
         self.then = now
+
+    def change(self, rate: Rate, now: float) -> None:
+        """From now on another rate; as much of the burst as was used stays used."""
+        self._refill(now)
+        self.tokens += rate.burst - self.rate.burst
+        self.rate = rate
 
     def take(self, now: float) -> bool:
         """Whether one more is allowed. A clock that went back refills nothing, and takes nothing."""
@@ -61,8 +66,8 @@ class Bucket:
     def wait_s(self, now: float, cost: float = 1.0) -> float:
         """Until so much is there, which is not taken. What costs more than a full bucket waits for a full one."""
         self._refill(now)
-        missing = min(cost, self.burst) - self.tokens
-        return missing / self.per_second if missing > 0 else 0.0
+        missing = min(cost, self.rate.burst) - self.tokens
+        return missing / self.rate.per_second if missing > 0 else 0.0
 
     def spend(self, now: float, cost: float) -> None:
         """Take so much whether it is there or not: others wait until the debt is paid."""
@@ -71,8 +76,8 @@ class Bucket:
 
     def _refill(self, now: float) -> None:
         if now > self.then:
-            tokens = self.tokens + (now - self.then) * self.per_second
-            self.tokens = min(tokens, self.burst)
+            tokens = self.tokens + (now - self.then) * self.rate.per_second
+            self.tokens = min(tokens, self.rate.burst)
             self.then = now
 
 
@@ -80,7 +85,8 @@ class Buckets:
     """Buckets by name; the one that was looked up the longest ago is forgotten first.
 
     Who takes often keeps the bucket itself: it stays shared with everybody of that name as long as
-    the table knows it.
+    the table knows it. A name has the rate that was asked for last, so that a newcomer who became a
+    member is not held to a newcomer's.
     """
 
     def __init__(self, buckets_max: int = BUCKETS_MAX) -> None:
@@ -91,6 +97,8 @@ class Buckets:
         found = self._known.get(who)
         if found is not None:
             self._known.move_to_end(who)
+            if found.rate != rate:
+                found.change(rate, now)
             return found
         bucket = self._known[who] = Bucket(rate, now)
         if len(self._known) > self._max:

@@ -24,4 +24,4 @@ class Throttle:
         bucket, now = self._bucket, self._now()
         bucket.spend(now, moved)
         if bucket.tokens < 0:
-            self._wait(bucket.wait_s(now, bucket.burst))
+            self._wait(bucket.wait_s(now, bucket.rate.burst))

@@ -28,6 +28,18 @@ def test_a_clock_that_goes_back_refills_nothing_and_takes_nothing() -> None:
     assert taken(buckets, 1_001.0) == 1  # a second after the first
 
 
+def test_another_rate_for_a_known_name_holds_from_then_on_and_forgives_nothing() -> None:
+    buckets = Buckets()
+    assert taken(buckets, 1_000.0) == 3
+    ten_a_second = Rate(per_second=10, burst=20)
+    bucket = buckets.of("who", ten_a_second, 1_000.0)
+    assert bucket.wait_s(1_000.0, 20) == pytest.approx(0.3), "the three of before were used"
+    assert [buckets.take("who", ten_a_second, 1_000.5) for _ in range(21)] == [True] * 20 + [False]
+    assert not buckets.take("who", ONCE_A_SECOND, 1_000.5), "a lower rate holds as soon as it is asked for"
+    assert not buckets.take("who", ONCE_A_SECOND, 1_017.0), "twenty were used where three may be"
+    assert taken(buckets, 1_021.5) == 3
+
+
 def test_one_that_was_not_asked_for_longest_is_forgotten_first() -> None:
     buckets = Buckets(buckets_max=2)
     for who in ("a", "b", "a", "c"):
