@@ -24,9 +24,10 @@ ATTACKS: Mapping[str, Callable[[Siege], None]] = {
     "phantom-copies": with_programs.phantom_copies,
     "forged": with_programs.forged,
     "readers": with_programs.readers,
+    "drip": with_programs.drip,
 }
 
-SPREADING = {"phantom-copies"}
+SPREADING = {"phantom-copies", "drip"}
 """Where what a peer imports is copied to others: there it is the work that an attack may slow down."""
 
 

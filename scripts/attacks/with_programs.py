@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from herodotus.core.admission import AdmissionLimits
 from scripts.attacks.siege import HONEST, Siege
 from scripts.demos import reading
 
@@ -33,6 +34,15 @@ FORGED_URLS = 50
 FORGED_S = 60.0
 RESIDENT_MIB_MAX = 300.0
 CONNECTIONS = 128
+DRIP_S, DRIP_GIVEN_S = 60.0, 20.0
+"""So long it drips; and so long a peer has to close what it does not want."""
+DRIPPING_AT_PORTALS_MAX = 32
+DRIPPING_AT_PEERS_MAX = AdmissionLimits.for_one_machine(CONNECTIONS).unproven_per_prefix
+"""Of one address at a time; eight times what a public network allows, as peers here have private addresses."""
+DRIP_PAGES = 100
+_HALF_GET = b"GET / HTTP/1.1\r\nHost: drip.example\r\nX-Drip: "
+_HALF_HELLO = bytes.fromhex("1603010200010001fc0303")
+"""The begin of a TLS handshake of 512 bytes."""
 
 
 def phantoms(siege: Siege) -> None:
@@ -138,6 +148,84 @@ def readers(siege: Siege) -> None:
         for connection in held:
             connection.close()
     siege.judge_pages()
+
+
+def drip(siege: Siege) -> None:
+    """One address opens 128 connections to each portal and each peer's port, and sends a byte a second on each."""
+    portals = {urlsplit(one.http).netloc: _HALF_GET for one in siege.honest}
+    ports = {one.peer: _HALF_HELLO for one in siege.honest}
+    dripping = {place: _Drip(place, begins) for place, begins in {**portals, **ports}.items()}
+    copied = siege.captures()
+    file = siege.folder / "meanwhile.warc.gz"
+    write_forged(
+        file, [f"http://meanwhile.example/{number}" for number in range(DRIP_PAGES)], [datetime.now(UTC)]
+    )
+    began, most = time.monotonic(), Counter[str]()
+    siege.command(siege.honest[0], "import", str(file), "--quiet")
+    try:
+        while time.monotonic() < began + DRIP_S:
+            for place, one in dripping.items():
+                one.fall()
+                if time.monotonic() > began + DRIP_GIVEN_S:  # what is open now was opened while others were
+                    most[place] = max(most[place], one.open)
+            siege.linger(1.0)
+        answers = Counter(_status_seen_from(siege, HONEST - 1, one.http) for one in siege.honest[:-1])
+        siege.note("readers at another address are answered", set(answers) == {"200"}, f"{dict(answers)}")
+        for kind, places, bound in (
+            ("portal", portals, DRIPPING_AT_PORTALS_MAX),
+            ("peer's port", ports, DRIPPING_AT_PEERS_MAX),
+        ):
+            kept = max(most[place] for place in places)
+            siege.note(f"no {kind} keeps over {bound} of one address", kept <= bound, f"at most {kept}")
+    finally:
+        for one in dripping.values():
+            one.close()
+    made = sum(siege.captures().values()) - sum(copied.values())  # our own address was the one that dripped
+    siege.note(
+        "copies are made meanwhile",
+        made >= DRIP_PAGES * COPIED_TO,
+        f"{made} captures of {DRIP_PAGES} pages when it ended",
+    )
+    siege.judge_pages()
+    siege.judge_memory(RESIDENT_MIB_MAX)
+
+
+class _Drip:
+    """Connections that send a byte a second of something that never ends; those that are closed are opened again."""
+
+    def __init__(self, place: str, begins: bytes) -> None:
+        host, _, port = place.rpartition(":")
+        self._place, self._begins = (host, int(port)), begins
+        self._held: list[socket.socket] = []
+
+        self.open = 0
+        """Of those of a second ago, what the other end has not closed."""
+
+    def fall(self) -> None:
+        self._held = [one for one in self._held if _takes(one, b"a")]
+        self.open = len(self._held)
+        with suppress(OSError):
+            while len(self._held) < CONNECTIONS:
+                one = socket.create_connection(self._place, timeout=1.0)
+                one.sendall(self._begins)
+                one.setblocking(False)
+                self._held.append(one)
+
+    def close(self) -> None:
+        for one in self._held:
+            one.close()
+
+
+def _takes(connection: socket.socket, data: bytes) -> bool:
+    with suppress(OSError):
+        connection.send(data)
+        try:
+            while connection.recv(4_096):
+                pass  # a refusal is an answer, and an end after it
+        except BlockingIOError:
+            return True
+    connection.close()
+    return False
 
 
 def _connections(portal: str) -> Iterator[socket.socket]:
