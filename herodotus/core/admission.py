@@ -231,7 +231,7 @@ class Admission:
         limits = self._limits
         is_member = visitor.standing is CallerStanding.MEMBER
         rate = limits.calls_per_peer if is_member else limits.calls_per_newcomer
-        # Each standing has its bucket: connections from before and after it became a member do not change one another's rate.
+        # Each standing has its bucket: connections of before and after must not change one another's rate.
         return self._buckets.take(("ask", visitor.peer, is_member), rate, now)
 
     def may_stranger_ask(self, visitor: Caller, now: float) -> bool:
