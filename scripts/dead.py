@@ -60,6 +60,7 @@ EXCEPTIONS: Mapping[str, str] = {
             *(f"herodotus.core.search.fields:{name}" for name in ("OPEN", "UNKNOWN", "WEIGHTS")),
             *(f"herodotus.core.search.fields:{name}" for name in ("spell_id", "sites_of")),
             *(f"herodotus.search.schema:{name}" for name in ("by_id", "make_index", "words_of", "stems_of")),
+            "herodotus.core.search.text:extract",
         ),
         _OF_WORDS,
     ),

@@ -14,6 +14,7 @@ from tantivy import Filter, Index, Query, Schema, SchemaBuilder, TextAnalyzer, T
 from herodotus.core.search.fields import (
     ANCHOR,
     BODY,
+    DIGEST,
     FIRST,
     HOST,
     ID,
@@ -52,7 +53,7 @@ def make_schema() -> Schema:
         builder.add_text_field(name, tokenizer_name=_RAW, index_option="basic")
     for name in (HOST, TYPE, LANGUAGE):
         builder.add_text_field(name, tokenizer_name=_RAW, index_option="basic", fast=True)
-    for name in (FIRST, UNTIL, INLINKS):
+    for name in (FIRST, UNTIL, INLINKS, DIGEST):
         builder.add_unsigned_field(name, fast=True)
     for name in (POSITION, STATUS, ID):
         builder.add_unsigned_field(name, fast=True, indexed=True)

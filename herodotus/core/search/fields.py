@@ -35,6 +35,8 @@ INLINKS: Final = "inlinks"
 """Hosts with a link to the page, as known when the spell was written."""
 STATUS: Final = "status"
 ID: Final = "id"
+DIGEST: Final = "digest"
+"""Of status, type and text (`core.search.text`): pages that are alike have it in common, too."""
 
 OPEN: Final = 2**32 - 1
 """The `until` of a spell that nothing followed."""
