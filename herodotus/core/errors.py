@@ -5,7 +5,8 @@
     │   ├── SettingError           one setting: where it was written, its dotted name, what is wrong
     │   ├── FileSyntaxError        a file does not hold what its name says
     │   ├── CharterMismatch        a home belongs to one network for life
-    │   └── IdentityError          the key cannot be used as it is (KeyLocked: not without its passphrase)
+    │   ├── IdentityError          the key cannot be used as it is (KeyLocked: not without its passphrase)
+    │   └── QuestionError          a question in words is not understood: which part, and what to write instead
     ├── WorldFailure      exit 1   the machine or the network failed: a full disk, a taken port, no answer
     │   ├── StorageFailure         a file or folder could not be read or written
     │   ├── HomeInUse              another process runs on this home
@@ -108,6 +109,19 @@ class KeyLocked(IdentityError):
 
     problem: str = "is locked with a passphrase"
     hint: str = "set HERODOTUS_PASSPHRASE, or run where it can be typed"
+
+
+@dataclass(kw_only=True, eq=False)
+class QuestionError(Misuse):
+    """`part` is what the reader wrote, where it is one part that is wrong."""
+
+    problem: str
+    hint: str
+    part: str = ""
+
+    def __str__(self) -> str:
+        part = f"{self.part[:80]} " if self.part else ""
+        return f"{part}{self.problem}; {self.hint}"
 
 
 @dataclass(kw_only=True, eq=False)
