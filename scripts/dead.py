@@ -54,7 +54,13 @@ CALLED_BY_LIBRARIES: Mapping[str, str] = {
 _LOOKED_AT = "tests look at it: nothing else shows that what was held is given back"
 _HURTS = "part of what a simulated machine can suffer; the tests of stores ask for it"
 _OF_WORDS = "the face between the writer of the index of words and its questions, which both come next"
+_QUESTIONS = "questions in words, for which readers' pages come next"
 EXCEPTIONS: Mapping[str, str] = {
+    "herodotus.core.search.grammar:parse": _QUESTIONS,
+    "herodotus.core.search.grammar:is_in_words": _QUESTIONS,
+    "herodotus.search.asking:answer": _QUESTIONS,
+    "herodotus.search.queries:Arc": _QUESTIONS,
+    "herodotus.search.queries:Weight": _QUESTIONS,
     **dict.fromkeys(
         (
             *(f"herodotus.core.search.fields:{name}" for name in ("OPEN", "UNKNOWN", "WEIGHTS")),

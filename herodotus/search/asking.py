@@ -1,0 +1,254 @@
+"""Which pages answer a question, by the index of this peer alone?
+
+Documents are spells (`core/search/fields.py`). What is answered are pages: the spells of one URL that fit are one hit.
+All that is computed in Python has a bound, and an answer says where it was met.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tantivy import DocAddress, Index, Query, Searcher
+from tantivy import Order as Direction
+
+from herodotus.core.errors import QuestionError
+from herodotus.core.search.fields import FIRST, HOST, ID, LANGUAGE, OPEN, POSITION, TYPE, UNTIL
+from herodotus.core.search.questions import Dated, Dating, Order, Question
+from herodotus.core.warc import civil_date, parse_digits
+from herodotus.search.queries import Arc, Queries, Weights, words_asked
+from herodotus.search.spelling import likelier
+
+GATHERED_MAX = 10_000
+"""Documents of a question that are grouped by URL: some 10 ms. Of more the best, or the first in order, are shown."""
+SET_ROWS_MAX = 100_000
+"""Of each of the two sets that are subtracted; some 100 ms."""
+SHOWN_MAX = 100
+FACET_VALUES_MAX = 10
+FACET_CUT = 10_000
+"""Values of each of the library's segments that are counted exactly; it would take a tenth as many as are shown."""
+YEARS_MAX = 20
+YEAR = "year"
+_DAY_S = 86_400
+
+After = tuple[float, int]
+"""The place of a hit in its order; what comes behind it is the next page."""
+
+
+class Spell(NamedTuple):
+    score: float
+    id: int
+    position: int
+    first_s: int
+    until_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """`versions`: how many spells of the URL fit. The one that is told is the newest of them, in the order `oldest` the
+    oldest. `score` is the greatest of all."""
+
+    id: int
+    position: int
+    first_s: int
+    until_s: int
+    score: float
+    versions: int
+    place: After
+
+    @property
+    def is_open(self) -> bool:
+        return self.until_s == OPEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    hits: tuple[Hit, ...]
+    pages: int
+    """URLs that fit; at least so many where the answer is not whole."""
+    versions: int
+    """Spells that fit, of any number of URLs."""
+    is_whole: bool
+    """All that fit were grouped by URL."""
+    has_more: bool
+    documents: int
+    """In the index."""
+    facets: Mapping[str, tuple[tuple[str, int], ...]]
+    """By the name of the field: values, and how many pages have them, most first; how many versions, where the answer
+    is not whole. Years of a question without a date, by which pages fitted at some time of them, newest first."""
+    likelier: Mapping[str, str]
+    """Where nothing fits: by a word that is on no page the one that may have been meant."""
+
+
+def answer(
+    index: Index,
+    question: Question,
+    *,
+    now_s: int,
+    limit: int = 10,
+    after: After | None = None,
+    arcs: Sequence[Arc] | None = None,
+    weights: Weights | None = None,
+) -> Answer:
+    """In a thread. QuestionError where a word is none, or where sets are too large to be subtracted. `arcs`: which
+    positions to answer for; None is all of them."""
+    searcher = index.searcher()
+    queries = Queries(index, searcher, weights)
+    asking = _Asking(searcher, queries)
+    wanted = queries.of(question.tree)
+    if arcs is not None:
+        wanted = queries.both(wanted, queries.on(arcs))
+    found = asking.found(wanted, question)
+    hits = sorted(_grouped(found.spells, question.order), key=lambda hit: hit.place)
+    behind = hits if after is None else [hit for hit in hits if hit.place > after]
+    return Answer(
+        hits=tuple(behind[: min(limit, SHOWN_MAX)]),
+        pages=len(hits),
+        versions=found.count,
+        is_whole=found.is_whole,
+        has_more=len(behind) > limit,
+        documents=searcher.num_docs,
+        facets=asking.facets(found, hits, None if question.dated else now_s),
+        likelier={} if found.spells else likelier(searcher, words_asked(question.tree)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    query: Query
+    """Fits all of them, and maybe more."""
+    spells: list[Spell]
+    count: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.count == len(self.spells)
+
+
+class _Asking:
+    def __init__(self, searcher: Searcher, queries: Queries) -> None:
+        self._searcher = searcher
+        self._queries = queries
+
+    def found(self, wanted: Query, question: Question) -> _Found:
+        dated = question.dated
+        if dated is None:
+            return self._gathered(wanted, question.order)
+        if dated.dating in (Dating.ON, Dating.BETWEEN):
+            return self._gathered(self._queries.both(wanted, self._queries.at(dated)), question.order)
+        return self._subtracted(wanted, dated)
+
+    def _gathered(self, query: Query, order: Order) -> _Found:
+        if order in (Order.NEWEST, Order.OLDEST):
+            direction = Direction.Desc if order is Order.NEWEST else Direction.Asc
+            found = self._searcher.search(query, GATHERED_MAX, True, FIRST, 0, direction)
+        else:
+            found = self._searcher.search(query, GATHERED_MAX)
+        is_scored = order in (Order.RELEVANCE, Order.VERSIONS)
+        spells = self._spells(found.hits, is_scored=is_scored)
+        return _Found(query, spells, _count(found))
+
+    def _subtracted(self, wanted: Query, dated: Dated) -> _Found:
+        """A URL's next spell begins as the one before ends: where both have the words, nothing came or went."""
+        begun_query = self._queries.both(wanted, self._queries.begun(dated))
+        ended_query = self._queries.both(wanted, self._queries.ended(dated))
+        begun, ended = self._all(begun_query, dated), self._all(ended_query, dated)
+        if dated.dating is Dating.APPEARED:
+            gone = {(spell.position, spell.until_s) for spell in ended}
+            left = [spell for spell in begun if (spell.position, spell.first_s) not in gone]
+            return _Found(begun_query, left, len(left))
+        come = {(spell.position, spell.first_s) for spell in begun}
+        left = [spell for spell in ended if (spell.position, spell.until_s) not in come]
+        return _Found(ended_query, left, len(left))
+
+    def _all(self, query: Query, dated: Dated) -> list[Spell]:
+        found = self._searcher.search(query, SET_ROWS_MAX)
+        if _count(found) > SET_ROWS_MAX:
+            raise QuestionError(
+                part=str(dated.dating),
+                problem=f"has more than {SET_ROWS_MAX:,} versions to compare",
+                hint="name fewer days, a site, or one more word",
+            )
+        return self._spells(found.hits, is_scored=True)
+
+    def _spells(self, hits: Iterable[tuple[object, DocAddress]], *, is_scored: bool) -> list[Spell]:
+        rows = list(hits)
+        addresses = [address for _, address in rows]
+        scores = [score if is_scored and isinstance(score, float) else 0.0 for score, _ in rows]
+        columns = (self._numbers(name, addresses) for name in (ID, POSITION, FIRST, UNTIL))
+        return [Spell(*row) for row in zip(scores, *columns, strict=True)]
+
+    def _numbers(self, field: str, addresses: list[DocAddress]) -> list[int]:
+        values = self._searcher.fast_field_values(field, addresses)
+        return [int(value) for value in values if value is not None]
+
+    def facets(
+        self, found: _Found, hits: Sequence[Hit], now_s: int | None
+    ) -> dict[str, tuple[tuple[str, int], ...]]:
+        """`now_s` is None where a date is asked for, and years say nothing."""
+        if not hits:
+            return {}
+        # Where each page is known they are counted by the spell that is told, so that numbers and list agree.
+        query = self._queries.these(hit.id for hit in hits) if found.is_whole else found.query
+        terms = {"size": FACET_VALUES_MAX, "segment_size": FACET_CUT}
+        wanted = {name: {"terms": {"field": name, **terms}} for name in (HOST, TYPE, LANGUAGE)}
+        told = self._searcher.aggregate(query, wanted)
+        facets = {
+            name: tuple((str(one["key"]), int(one["doc_count"])) for one in told[name]["buckets"])
+            for name in wanted
+        }
+        if now_s is not None:
+            facets[YEAR] = self._years(found, now_s)
+        return facets
+
+    def _years(self, found: _Found, now_s: int) -> tuple[tuple[str, int], ...]:
+        last = _year_of(now_s)
+        first = max(min(_year_of(spell.first_s) for spell in found.spells), last - YEARS_MAX + 1)
+        counts = []
+        for year in range(last, first - 1, -1):
+            dated = Dated(
+                Dating.BETWEEN, parse_digits(f"{year}0101000000"), parse_digits(f"{year}1231235959")
+            )
+            if found.is_whole:
+                fit = (
+                    one for one in found.spells if one.first_s <= dated.to_s and one.until_s > dated.from_s
+                )
+                count = len({one.position for one in fit})
+            else:
+                both = self._queries.both(found.query, self._queries.at(dated))
+                count = _count(self._searcher.search(both, 1))
+            if count:
+                counts.append((str(year), count))
+        return tuple(counts)
+
+
+def _count(found: Any) -> int:
+    """Of a result of the library, whose stubs leave it out."""
+    return int(found.count or 0)
+
+
+def _grouped(spells: Iterable[Spell], order: Order) -> Iterator[Hit]:
+    by_url: dict[int, list[Spell]] = {}
+    for spell in spells:
+        by_url.setdefault(spell.position, []).append(spell)
+    for position, fitting in by_url.items():
+        told = (min if order is Order.OLDEST else max)(fitting, key=lambda spell: spell.first_s)
+        score = max(spell.score for spell in fitting)
+        keys = {
+            Order.RELEVANCE: -score,
+            Order.NEWEST: -told.first_s,
+            Order.OLDEST: told.first_s,
+            Order.VERSIONS: -len(fitting),
+        }
+        yield Hit(
+            id=told.id,
+            position=position,
+            first_s=told.first_s,
+            until_s=told.until_s,
+            score=score,
+            versions=len(fitting),
+            place=(float(keys[order]), position),
+        )
+
+
+def _year_of(time_s: int) -> int:
+    return civil_date(time_s // _DAY_S)[0]
