@@ -1,4 +1,4 @@
-"""What do NAT-PMP (RFC 6886) and PCP (RFC 6887) look like on the wire? Port mappings only; no I/O.
+"""What do NAT-PMP (RFC 6886) and PCP (RFC 6887) look like on the wire? Port mappings and the router's clock; no I/O.
 
 Both speak to UDP port 5351 of the router. Anybody who can spoof the router's address can answer, so
 lengths, versions, opcodes, nonce and ports are checked, and what does not fit is `None`.
@@ -8,10 +8,11 @@ import ipaddress
 import struct
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 GATEWAY_PORT = 5351
 NONCE_BYTES = 12
-_PCP_MAP = 1
+_PCP_ANNOUNCE, _PCP_MAP = 0, 1
 _RESULTS = {
     0: "done",
     1: "this version is not spoken by the router",
@@ -97,6 +98,43 @@ def parse_pmp_map(
     return Mapped(external_port=external_port, lifetime_s=lifetime_s)
 
 
+def _pcp_header(opcode: int, lifetime_s: int, client_ip: str) -> bytes:
+    ip = ipaddress.ip_address(client_ip)
+    client = ip.packed if ip.version == 6 else b"\0" * 10 + b"\xff\xff" + ip.packed
+    return struct.pack("!BBHI", 2, opcode, 0, lifetime_s) + client
+
+
+def pcp_announce_request(client_ip: str) -> bytes:
+    """Asks for nothing but the answer's head, which has the router's clock (RFC 6887, 14.1)."""
+    return _pcp_header(_PCP_ANNOUNCE, 0, client_ip)
+
+
+def parse_epoch(data: bytes) -> int | None:
+    """For how many seconds the router has remembered mappings: in each answer of PCP, also where it does not know
+    what was asked, and in that of NAT-PMP to the question for its address."""
+    if 24 <= len(data) <= 1100 and data[:2] == bytes((2, 128 + _PCP_ANNOUNCE)):
+        (epoch_s,) = struct.unpack_from("!I", data, 8)
+    elif len(data) >= 8 and data[:2] == bytes((0, 128)):
+        (epoch_s,) = struct.unpack_from("!I", data, 4)
+    else:
+        return None
+    return int(epoch_s)
+
+
+class Epoch(NamedTuple):
+    """What the router's clock said, and when by ours."""
+
+    router_s: int
+    at: float
+
+    def has_restarted(self, before: "Epoch") -> bool:
+        """The router's clock fell, or did not go on as ours did: what it was asked is forgotten (RFC 6887, 8.5)."""
+        if self.router_s < before.router_s - 1:
+            return True
+        ours, theirs = self.at - before.at, self.router_s - before.router_s
+        return ours + 2 < theirs - theirs / 16 or theirs + 2 < ours - ours / 16
+
+
 def pcp_map_request(
     *,
     nonce: bytes,
@@ -106,10 +144,8 @@ def pcp_map_request(
     lifetime_s: int,
     transport: Transport = Transport.UDP,
 ) -> bytes:
-    ip = ipaddress.ip_address(client_ip)
-    client = ip.packed if ip.version == 6 else b"\0" * 10 + b"\xff\xff" + ip.packed
-    any_address = b"\0" * 16 if ip.version == 6 else b"\0" * 10 + b"\xff\xff" + bytes(4)
-    header = struct.pack("!BBHI", 2, _PCP_MAP, 0, lifetime_s) + client
+    any_address = b"\0" * 16 if ":" in client_ip else b"\0" * 10 + b"\xff\xff" + bytes(4)
+    header = _pcp_header(_PCP_MAP, lifetime_s, client_ip)
     return header + nonce + struct.pack("!B3xHH", transport.value, internal_port, external_port) + any_address
 
 

@@ -1,7 +1,8 @@
 """Can the router be asked to let others in? PCP, then NAT-PMP, then UPnP; renewed at half time.
 
-A mapping is a lease of an hour, so that a peer that crashed leaves no hole for long. Whatever comes out is
-a value with a sentence for the owner; membership is not decided here but by dial-backs
+A mapping is a lease of an hour, so that a peer that crashed leaves no hole for long. A router that was switched off has
+forgotten it: PCP and NAT-PMP tell their clock, which begins again then, and the router is asked again at once. Whatever
+comes out is a value with a sentence for the owner; membership is not decided here but by dial-backs
 (`dht.core.reachability`).
 """
 
@@ -22,12 +23,15 @@ from dht.discovery.addresses import parse_ip
 from dht.discovery.gateway_codec import (
     GATEWAY_PORT,
     NONCE_BYTES,
+    Epoch,
     GatewayRefused,
     Mapped,
     Transport,
+    parse_epoch,
     parse_pcp_map,
     parse_pmp_address,
     parse_pmp_map,
+    pcp_announce_request,
     pcp_map_request,
     pmp_address_request,
     pmp_map_request,
@@ -41,6 +45,10 @@ LIFETIME_SHORTEST_S = 120
 RETRY_AFTER_S = 900.0
 AGAIN_S = 15.0
 """Less than lies between the two failed tests that end a membership."""
+EPOCH_EVERY_S = 15.0
+"""To the router alone, 24 bytes each way. Others find the peer closed after a minute."""
+RESETS_BELIEVED = 2
+"""In a row. A router whose clock stands still would be asked for its mappings at each look."""
 ROUTES = Path("/proc/net/route")
 ROUTES_V6 = Path("/proc/net/ipv6_route")
 _CARRIER_NAT = ipaddress.ip_network("100.64.0.0/10")
@@ -71,6 +79,8 @@ class PortGateway(Protocol):
         self, internal_port: int, external_port: int, lifetime_s: int, transport: Transport
     ) -> Mapped | GatewayRefused: ...
     async def unmap(self, external_port: int, transport: Transport) -> None: ...
+    async def epoch_s(self) -> int | None:
+        """For how long the router has remembered mappings, by its own clock; None where it does not say."""
 
 
 def default_gateway() -> str | None:
@@ -135,10 +145,8 @@ class DatagramGateway:
         wanted = _Wanted(internal_port, external_port, lifetime_s, transport)
         with self._socket() as sock:
             try:
-                if self._inside:
-                    sock.bind((self._inside, 0))
-                sock.connect(self._address)
-            except OSError as error:  # the address is gone, or the way to the router
+                self._connected(sock)
+            except OSError as error:
                 return GatewayRefused(code=-1, reason=f"no way to the router: {error.strerror}")
             result = await self._map_by_pcp(sock, wanted)
             if isinstance(result, Mapped) or (result is not None and result.code != 1):
@@ -150,6 +158,24 @@ class DatagramGateway:
     async def unmap(self, external_port: int, transport: Transport = Transport.UDP) -> None:
         del external_port
         await self.map(self._internal_port, 0, 0, transport)
+
+    async def epoch_s(self) -> int | None:
+        with self._socket() as sock:
+            try:
+                own = self._connected(sock)
+            except OSError:
+                return None
+            is_pcp = self.protocol == "PCP"
+            return await self._ask(
+                sock, pcp_announce_request(own) if is_pcp else pmp_address_request(), parse_epoch
+            )
+
+    def _connected(self, sock: socket.socket) -> str:
+        """Our address, as the router sees it. Raises OSError: it is gone, or the way to the router."""
+        if self._inside:
+            sock.bind((self._inside, 0))
+        sock.connect(self._address)
+        return str(sock.getsockname()[0])
 
     def _socket(self) -> socket.socket:
         family = socket.AF_INET6 if ":" in self._address[0] else socket.AF_INET
@@ -240,6 +266,8 @@ class PortMapper:
         self._has_tcp = False
         self._asked_at = float("-inf")
         self._again = anyio.Event()
+        self._epoch: tuple[PortGateway, Epoch] | None = None
+        self._resets = 0
         self.outcome: MappingOutcome | None = None
 
     def ask_again(self) -> None:
@@ -312,10 +340,35 @@ class PortMapper:
                 is_failed = outcome.state is MappingState.FAILED
                 lease_s = max(outcome.lifetime_s, LIFETIME_SHORTEST_S)
                 with anyio.move_on_after(RETRY_AFTER_S if is_failed else lease_s / 2):
-                    await self._again.wait()
+                    await self._wait_forgotten()
         finally:
             with anyio.move_on_after(2, shield=True):
                 await self.release()
+
+    async def _wait_forgotten(self) -> None:
+        """Until somebody asks, or the router's clock shows that it has restarted."""
+        while not self._again.is_set():
+            with anyio.move_on_after(EPOCH_EVERY_S):
+                await self._again.wait()
+            if (
+                not self._again.is_set()
+                and self._held is not None
+                and await self._has_restarted(self._held[0])
+            ):
+                log.info("the router has restarted")
+                return
+
+    async def _has_restarted(self, gateway: PortGateway) -> bool:
+        told_s = await gateway.epoch_s()
+        if told_s is None:
+            return False
+        seen, before = Epoch(told_s, anyio.current_time()), self._epoch
+        self._epoch = gateway, seen
+        if before is None or before[0] is not gateway or not seen.has_restarted(before[1]):
+            self._resets = 0
+            return False
+        self._resets += 1
+        return self._resets <= RESETS_BELIEVED
 
     async def release(self) -> None:
         held, self._held = self._held, None

@@ -36,6 +36,10 @@ class UpnpGateway:
 
         await self._in_thread(delete)
 
+    async def epoch_s(self) -> int | None:
+        """UPnP has no such clock."""
+        return None
+
     async def _in_thread(self, work: Callable[[], Mapped | GatewayRefused]) -> Mapped | GatewayRefused:
         try:
             with anyio.fail_after(UPNP_S):

@@ -10,6 +10,7 @@ from dht.core.ids import IPV4_BYTES
 from dht.discovery.kademlia_rendezvous import KademliaRendezvous, KademliaSettings
 from dht.discovery.lan import LanDiscovery, LanSettings, ZeroconfLan
 from dht.discovery.overlay_protocol import REQUESTS_PER_S
+from dht.discovery.pinholes import PinholeGateway
 from dht.discovery.port_mapping import DatagramGateway, PortGateway, default_gateway, default_gateway_v6
 from dht.discovery.rendezvous import Rendezvous
 from dht.discovery.upnp import UpnpGateway
@@ -80,7 +81,10 @@ def router_gateways() -> Sequence[tuple[str, PortGateway]]:
 def pinhole_gateways(host: str) -> Sequence[tuple[str, PortGateway]]:
     """A firewall has no port to give, but may be asked to let in what comes for an address (RFC 6887, 11.2)."""
     gateway = default_gateway_v6()
-    return [("PCP", DatagramGateway(gateway, inside=host))] if gateway else []
+    by_pcp: list[tuple[str, PortGateway]] = (
+        [("PCP", DatagramGateway(gateway, inside=host))] if gateway else []
+    )
+    return [*by_pcp, ("IGD 2", PinholeGateway(host))]
 
 
 def outgoing_hosts() -> Sequence[str]:

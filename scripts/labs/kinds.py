@@ -92,6 +92,8 @@ KINDS: Mapping[str, Callable[[Internet, str], Made]] = MappingProxyType(
         "tcp-only": _behind(Behaviour(forwarded=("tcp",))),
         "carrier": _behind_carrier,
         "v6-only": _behind(Behaviour(v4=False, v6=True)),
+        "v6-pcp": _behind(Behaviour(v4=False, v6=True, asks_by=("pcp",))),
+        "v6-upnp": _behind(Behaviour(v4=False, v6=True, asks_by=("upnp",))),
         "v6-open": _direct(v4=False, v6=True),
         "dual": _direct(v6=True),
         "slow": _direct(kbit_per_s=256),

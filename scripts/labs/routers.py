@@ -45,6 +45,8 @@ def rules(one: Behaviour, lan: str) -> str:
         if one.hairpins
     )
     masquerade = '  oifname "lan" ct status dnat iifname "lan" masquerade\n' if one.hairpins else ""
+    # miniupnpd 2.3.1 answers PCP by IPv6 also where it is switched off.
+    deaf = "" if "pcp" in one.asks_by else '  iifname "lan" udp dport 5351 drop\n'
     loses = f"numgen random mod 1000 < {round(one.loss * 1000)} drop"
     losses = f'  iifname "wan" {loses}\n  oifname "wan" {loses}\n' if one.loss else ""
     return f"""flush ruleset
@@ -61,7 +63,7 @@ table inet filter {{
  chain postrouting_miniupnpd {{ }}
  chain input {{ type filter hook input priority 0; policy accept;
   iifname "wan" meta nfproto ipv4 ct state new drop
- }}
+{deaf} }}
  chain forward {{ type filter hook forward priority 0; policy drop;
 {_remember(one)}  ct state established,related accept
   iifname "lan" accept

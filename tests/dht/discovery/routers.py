@@ -1,4 +1,6 @@
-"""Routers on loopback: one speaks NAT-PMP and PCP by UDP, one is a UPnP device by HTTP and SOAP."""
+"""Routers on loopback: one speaks NAT-PMP and PCP by UDP, one is a UPnP device by HTTP and SOAP, one a firewall of IPv6
+that is found by a search and asked by SOAP.
+"""
 
 import ipaddress
 import re
@@ -29,6 +31,7 @@ class DatagramRouter:
     """Transports that it does not map."""
     taken: frozenset[tuple[str, int]] = frozenset()
     """Outside ports of others: it gives the next one."""
+    epoch_s: int = 77
     requests: int = 0
     client: ipaddress.IPv6Address | None = None
     """Who asked last, as its request says; an IPv4 address as it is mapped."""
@@ -58,22 +61,24 @@ class DatagramRouter:
         outside = ipaddress.ip_address(self.external_ip)
         packed = outside.packed
         if data[0] == 2 and not self.speaks_pcp:
-            return struct.pack("!BBHI", 0, 128, 1, 77)
+            return struct.pack("!BBHI", 0, 128, 1, self.epoch_s)
+        if data[:2] == b"\2\0":
+            return struct.pack("!BBBBII12x", 2, 128, 0, 0, 0, self.epoch_s)
         if data[0] == 2:
             lifetime = struct.unpack_from("!I", data, 4)[0]
             internal, external = struct.unpack_from("!HH", data, 40)
             transport = {6: "TCP", 17: "UDP"}[data[36]]
             external, granted, code = self.hold(transport, internal, external, lifetime)
-            head = struct.pack("!BBBBII12x", 2, 129, 0, code, granted, 77)
+            head = struct.pack("!BBBBII12x", 2, 129, 0, code, granted, self.epoch_s)
             self.client = ipaddress.IPv6Address(data[8:24])
             mapped = packed if outside.version == 6 else b"\0" * 10 + b"\xff\xff" + packed
             return head + data[24:40] + struct.pack("!HH", internal, external) + mapped
         if data[1] == 0:
-            return struct.pack("!BBHI", 0, 128, self.result_code, 77) + packed
+            return struct.pack("!BBHI", 0, 128, self.result_code, self.epoch_s) + packed
         internal, external, lifetime = struct.unpack_from("!HHI", data, 4)
         transport = {1: "UDP", 2: "TCP"}[data[1]]
         external, granted, code = self.hold(transport, internal, external, lifetime)
-        return struct.pack("!BBHIHHI", 0, 128 + data[1], code, 77, internal, external, granted)
+        return struct.pack("!BBHIHHI", 0, 128 + data[1], code, self.epoch_s, internal, external, granted)
 
     def hold(self, transport: str, internal: int, external: int, lifetime: int) -> tuple[int, int, int]:
         """Outside port, seconds, result."""
@@ -163,3 +168,104 @@ def upnp_router(router: UpnpRouter) -> Iterator[UpnpRouter]:
         finally:
             server.shutdown()
             thread.join()
+
+
+FIREWALL = "urn:schemas-upnp-org:service:WANIPv6FirewallControl:1"
+_FIREWALL_DESCRIPTION = f"""<?xml version="1.0"?>
+<root xmlns="urn:schemas-upnp-org:device-1-0"><device><serviceList>
+<service><serviceType>urn:schemas-upnp-org:service:WANIPConnection:2</serviceType>
+<controlURL>/other</controlURL></service>
+<service><serviceType>{FIREWALL}</serviceType><serviceId>urn:upnp-org:serviceId:WANIPv6Firewall1</serviceId>
+<SCPDURL>/fc.xml</SCPDURL><controlURL>/firewall</controlURL></service></serviceList></device></root>"""
+
+
+class _HttpV6(ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+
+
+@dataclass(kw_only=True)
+class FirewallRouter:
+    """`pinholes` are by number: transport, inside address and port, lease."""
+
+    description: str = _FIREWALL_DESCRIPTION
+    named_host: str = "::1"
+    """What its answer to the search says of its place."""
+    refuses: str = ""
+    unanswered: int = 0
+    """Searches that are lost."""
+    pinholes: dict[str, tuple[str, str, str, str]] = field(default_factory=dict)
+    searched_at: tuple[str, int] = ("", 0)
+    hosts_named: list[str] = field(default_factory=list)
+
+    def soap(self, action: str, body: str) -> tuple[int, str]:
+        fields = dict(re.findall(r"<(\w+)>([^<]*)</", body))
+        if self.refuses:
+            return 500, f"<s:Fault><errorDescription>{self.refuses}</errorDescription></s:Fault>"
+        if action == "AddPinhole":
+            number = {"17": "1", "6": "2"}[fields["Protocol"]]
+            self.pinholes[number] = (
+                *(fields["Protocol"], fields["InternalClient"]),
+                *(fields["InternalPort"], fields["LeaseTime"]),
+            )
+            return 200, f"<u:AddPinholeResponse><UniqueID>{number}</UniqueID></u:AddPinholeResponse>"
+        assert action == "DeletePinhole", action
+        del self.pinholes[fields["UniqueID"]]
+        return 200, "<u:DeletePinholeResponse></u:DeletePinholeResponse>"
+
+
+@contextmanager
+def firewall_router(router: FirewallRouter) -> Iterator[FirewallRouter]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            router.hosts_named.append(self.headers["Host"])
+            self.reply(200 if self.path == "/root.xml" else 404, router.description)
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            service, action = self.headers["SOAPAction"].strip('"').split("#")
+            assert (self.path, service) == ("/firewall", FIREWALL)
+            self.reply(*router.soap(action, body))
+
+        def reply(self, status: int, text: str) -> None:
+            data = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    def answer_searches() -> None:
+        while True:
+            data, sender = searches.recvfrom(2048)
+            if data == b"end":
+                return
+            if router.unanswered:
+                router.unanswered -= 1
+                continue
+            searches.sendto(b"NOTIFY * HTTP/1.1\r\nLocation: http://[::1]:1/none.xml\r\n\r\n", sender)
+            place = f"http://[{router.named_host}]:{server.server_port}/root.xml"
+            searches.sendto(
+                f"HTTP/1.1 200 OK\r\nST: {FIREWALL}\r\nLOCATION: {place}\r\n\r\n".encode(), sender
+            )
+
+    with (
+        _HttpV6(("::1", 0), Handler) as server,
+        socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as searches,
+    ):
+        searches.bind(("::1", 0))
+        router.searched_at = searches.getsockname()[:2]
+        threads = [
+            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}),
+            threading.Thread(target=answer_searches),
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield router
+        finally:
+            server.shutdown()
+            searches.sendto(b"end", router.searched_at)
+            for thread in threads:
+                thread.join()

@@ -1,7 +1,7 @@
 """Routers are asked, judged and given their ports back; they are real servers on loopback."""
 
 import ipaddress
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 
 from dht.discovery import port_mapping
 from dht.discovery.gateway_codec import (
+    Epoch,
     GatewayRefused,
     Mapped,
     Transport,
+    parse_epoch,
     parse_pcp_map,
     parse_pmp_address,
     parse_pmp_map,
+    pcp_announce_request,
     pcp_map_request,
     pmp_map_request,
 )
@@ -58,6 +61,8 @@ def test_requests_are_the_bytes_of_the_rfcs() -> None:
 def test_no_bytes_of_a_stranger_upset_the_parsers(data: bytes) -> None:
     for result in (parse_pmp_address(data), parse_pmp_map(data, 1), parse_pcp_map(data, bytes(12), 1)):
         assert result is None or isinstance(result, GatewayRefused | Mapped | str)
+    epoch_s = parse_epoch(data)
+    assert epoch_s is None or 0 <= epoch_s < 2**32
 
 
 @anyio_test
@@ -126,9 +131,10 @@ def test_the_outside_address_decides_what_a_mapping_is_worth(
 class _CountingGateway:
     """A gateway that only keeps a diary, for virtual time."""
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: Callable[[float], float | None] = lambda now: now) -> None:
         self.asked_at: list[float] = []
         self.unmapped: list[tuple[str, int]] = []
+        self._epoch = epoch
 
     async def map(
         self, internal_port: int, external_port: int, lifetime_s: int, transport: Transport
@@ -140,6 +146,11 @@ class _CountingGateway:
 
     async def unmap(self, external_port: int, transport: Transport) -> None:
         self.unmapped.append((transport.name, external_port))
+
+    async def epoch_s(self) -> int | None:
+        await anyio.lowlevel.checkpoint()
+        told = self._epoch(anyio.current_time())
+        return None if told is None else int(told)
 
 
 def test_a_mapping_is_renewed_at_half_time_and_given_back_at_the_end() -> None:
@@ -308,3 +319,74 @@ def test_the_router_of_ipv6_is_named_with_its_interface(
     assert port_mapping.default_gateway_v6() == expected
     monkeypatch.setattr(port_mapping, "ROUTES_V6", tmp_path / "none")
     assert port_mapping.default_gateway_v6() is None
+
+
+def test_a_routers_clock_is_asked_for_in_the_words_of_the_rfcs() -> None:
+    assert pcp_announce_request("10.0.0.2").hex() == "0200000000000000" + "00000000000000000000ffff0a000002"
+    assert parse_epoch(bytes.fromhex("0280000000000000" + "0000004d" + "00" * 12)) == 77
+    not_known_there = bytes.fromhex("0280000400000000" + "0000004d" + "00" * 12)
+    assert parse_epoch(not_known_there) == 77, "each answer has it"
+    assert parse_epoch(bytes.fromhex("00800000" + "0000004d" + "08080404")) == 77
+    assert parse_epoch(bytes.fromhex("0281000000000000" + "0000004d" + "00" * 12)) is None, "of a mapping"
+    assert parse_epoch(bytes.fromhex("0280000000000000" + "0000004d" + "00" * 11)) is None
+
+
+@pytest.mark.parametrize(
+    ("router_s", "at", "has_restarted"),
+    [
+        (115, 15.0, False),
+        (99, 0.5, False),  # a second less is allowed
+        (98, 0.5, True),
+        (3, 15.0, True),
+        (115, 18.0, False),  # slower and faster by two seconds and a sixteenth
+        (114, 19.0, True),
+        (1_000, 15.0, True),  # our own clock stood still: the machine slept
+        (160, 54.5, False),
+    ],
+)
+def test_a_router_has_restarted_if_its_clock_fell_or_left_ours(
+    router_s: int, at: float, has_restarted: bool
+) -> None:
+    assert Epoch(router_s, at).has_restarted(Epoch(100, 0.0)) is has_restarted
+
+
+@anyio_test
+@pytest.mark.parametrize("speaks_pcp", [True, False])
+async def test_routers_of_both_kinds_tell_their_clock(speaks_pcp: bool) -> None:
+    async with running(DatagramRouter(speaks_pcp=speaks_pcp, epoch_s=4_711)) as gateway:
+        await gateway.map(4000, 4000, 3600)
+        assert await gateway.epoch_s() == 4_711
+
+
+def _asked_at(epoch: Callable[[float], float | None], for_s: float) -> list[float]:
+    """When a router with such a clock is asked for its mapping; our own clock begins with 0."""
+
+    async def scenario() -> list[float]:
+        start = anyio.current_time()
+        gateway = _CountingGateway(epoch=lambda now: epoch(now - start))
+        mapper = PortMapper([("PCP", gateway)], 4000)
+
+        async def keep(outcome: MappingOutcome) -> None:
+            del outcome
+
+        with anyio.move_on_after(for_s):
+            await mapper.run(keep)
+        return [round(at - start) for at in gateway.asked_at]
+
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    return anyio.run(scenario, backend="trio", backend_options={"clock": clock})
+
+
+def test_a_router_that_was_switched_off_is_asked_again_at_the_next_look() -> None:
+    assert _asked_at(lambda now: 5_000 + now if now < 100 else now - 100, 1_000) == [0, 105]
+
+
+def test_a_router_that_does_not_answer_while_it_starts_is_asked_when_it_does() -> None:
+    def clock(now: float) -> float | None:
+        return 5_000 + now if now < 100 else now - 100 if now > 170 else None
+
+    assert _asked_at(clock, 1_000) == [0, 180]
+
+
+def test_a_routers_clock_that_stands_still_is_not_believed_for_long() -> None:
+    assert _asked_at(lambda now: 77.0, 1_700) == [0, 30, 45]
