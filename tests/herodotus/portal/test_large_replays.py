@@ -23,19 +23,36 @@ def anyio_backend() -> str:
 
 DATE = "20260101060000"
 NOISE = random.Random(1).randbytes(1 << 16)
-FILM = b"".join(NOISE + b"%d" % number for number in range(150))
-PACKED = gzip.compress(NOISE * 150, 0)
-BOMB = gzip.compress(bytes(DECODED_BYTES_MAX + 1), 9)
-PAGE = b"<!doctype html><a href=/x>" + bytes(REWRITTEN_BYTES_MAX)
+
+
+# Made when they are asked for: every run of tests loads this module.
+@pytest.fixture(scope="module")
+def film() -> bytes:
+    return b"".join(NOISE + b"%d" % number for number in range(150))
 
 
 @pytest.fixture(scope="module")
-def library() -> Library:
+def packed() -> bytes:
+    return gzip.compress(NOISE * 150, 0)
+
+
+@pytest.fixture(scope="module")
+def bomb() -> bytes:
+    return gzip.compress(bytes(DECODED_BYTES_MAX + 1), 9)
+
+
+@pytest.fixture(scope="module")
+def page() -> bytes:
+    return b"<!doctype html><a href=/x>" + bytes(REWRITTEN_BYTES_MAX)
+
+
+@pytest.fixture(scope="module")
+def library(film: bytes, packed: bytes, bomb: bytes, page: bytes) -> Library:
     return Library(
-        response(f"{SITE}/film", DATE, FILM, "video/mp4"),
-        response(f"{SITE}/packed", DATE, PACKED, "application/pdf", 200, "Content-Encoding: gzip"),
-        response(f"{SITE}/bomb", DATE, BOMB, "application/pdf", 200, "Content-Encoding: gzip"),
-        response(f"{SITE}/page", DATE, PAGE),
+        response(f"{SITE}/film", DATE, film, "video/mp4"),
+        response(f"{SITE}/packed", DATE, packed, "application/pdf", 200, "Content-Encoding: gzip"),
+        response(f"{SITE}/bomb", DATE, bomb, "application/pdf", 200, "Content-Encoding: gzip"),
+        response(f"{SITE}/page", DATE, page),
     )
 
 
@@ -43,42 +60,46 @@ def raw(name: str) -> str:
     return f"/web/{DATE}id_/{SITE}/{name}"
 
 
-def test_a_large_body_comes_whole_and_in_parts(library: Library) -> None:
+def test_a_large_body_comes_whole_and_in_parts(library: Library, film: bytes) -> None:
     whole = library.get(raw("film"))
     assert whole.passing is not None
-    assert (whole.status, whole.body == FILM, whole.headers["Accept-Ranges"]) == (200, True, "bytes")
+    assert (whole.status, whole.body == film, whole.headers["Accept-Ranges"]) == (200, True, "bytes")
     part = library.get(raw("film"), {"range": "bytes=9000000-9000009"})
-    size = len(FILM)
-    assert (part.status, part.body) == (206, FILM[9_000_000:9_000_010])
+    size = len(film)
+    assert (part.status, part.body) == (206, film[9_000_000:9_000_010])
     assert part.headers["Content-Range"] == f"bytes 9000000-9000009/{size}"
     end = library.get(raw("film"), {"range": "bytes=-3", "if-range": whole.headers["ETag"]})
-    assert (end.status, end.body) == (206, FILM[-3:])
+    assert (end.status, end.body) == (206, film[-3:])
     beyond = library.get(raw("film"), {"range": f"bytes={size}-"})
     assert (beyond.status, beyond.body, beyond.headers["Content-Range"]) == (416, b"", f"bytes */{size}")
     known = library.get(raw("film"), {"if-none-match": whole.headers["ETag"]})
     assert (known.status, known.body, known.passing) == (304, b"", None)
 
 
-def test_a_coding_that_the_reader_takes_stays_and_another_is_undone(library: Library) -> None:
-    packed = library.get(raw("packed"), {"accept-encoding": "gzip"})
-    assert (packed.headers["Content-Encoding"], packed.body == PACKED) == ("gzip", True)
+def test_a_coding_that_the_reader_takes_stays_and_another_is_undone(
+    library: Library, packed: bytes, bomb: bytes
+) -> None:
+    kept = library.get(raw("packed"), {"accept-encoding": "gzip"})
+    assert (kept.headers["Content-Encoding"], kept.body == packed) == ("gzip", True)
     plain = library.get(raw("packed"))
-    assert ("Content-Encoding" in plain.headers, plain.body == gzip.decompress(PACKED)) == (False, True)
-    bomb = library.get(raw("bomb"))
-    assert (bomb.headers["Content-Encoding"], bomb.body == BOMB) == ("gzip", True)
+    assert ("Content-Encoding" in plain.headers, plain.body == gzip.decompress(packed)) == (False, True)
+    kept = library.get(raw("bomb"))
+    assert (kept.headers["Content-Encoding"], kept.body == bomb) == ("gzip", True)
 
 
-def test_a_page_too_large_to_be_rewritten_is_shown_as_it_is_and_fenced_in(library: Library) -> None:
+def test_a_page_too_large_to_be_rewritten_is_shown_as_it_is_and_fenced_in(
+    library: Library, page: bytes
+) -> None:
     for flag in ("if_", ""):
-        page = library.get(f"/web/{DATE}{flag}/{SITE}/page")
-        assert page.passing is not None
-        assert page.body == PAGE
-        assert "sandbox" in page.headers["Content-Security-Policy"]
+        shown = library.get(f"/web/{DATE}{flag}/{SITE}/page")
+        assert shown.passing is not None
+        assert shown.body == page
+        assert "sandbox" in shown.headers["Content-Security-Policy"]
 
 
 @pytest.mark.anyio
 async def test_large_bodies_take_no_room_of_the_portal(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: Library, film: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "_OUTGOING_BYTES_MAX", 1)
     settings = HttpSettings(listen=HostPort(host="127.0.0.1", port=0), connections_max=8, idle_s=30)
@@ -88,14 +109,14 @@ async def test_large_bodies_take_no_room_of_the_portal(
             await slow.send(request(raw("film")))
             await slow.receive(1)
             quick = await exchange(made, request(raw("film")))
-            assert (quick.status, quick.body == FILM) == (200, True)
+            assert (quick.status, quick.body == film) == (200, True)
             head = await exchange(made, request(raw("film"), "HEAD"))
-            assert (head.status, head.headers["Content-Length"], head.body) == (200, str(len(FILM)), b"")
+            assert (head.status, head.headers["Content-Length"], head.body) == (200, str(len(film)), b"")
 
 
 @pytest.mark.anyio
 async def test_a_reader_who_takes_a_large_body_too_slowly_is_left(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: Library, film: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "SLOWEST_BYTES_PER_S", 1e9)
     settings = HttpSettings(listen=HostPort(host="127.0.0.1", port=0), connections_max=8, idle_s=1)
@@ -105,4 +126,4 @@ async def test_a_reader_who_takes_a_large_body_too_slowly_is_left(
             await slow.send(request(raw("film")))
             while made.left == 0:  # it takes nothing meanwhile
                 await anyio.lowlevel.checkpoint()
-            assert len(await received(slow)) < len(FILM)
+            assert len(await received(slow)) < len(film)
