@@ -160,6 +160,8 @@ class Stream(_Walk):
         begun = cursor or Cursor(incarnation=archive.incarnation, boundary=self._arrived())
         self._incarnation, self._boundary = begun.incarnation, begun.boundary
         self._last = begun.arrival, begun.key
+        self.passed = 0
+        """Rows of captures that it came past, asked for or not."""
 
     @property
     def cursor(self) -> Cursor:
@@ -196,6 +198,7 @@ class Stream(_Walk):
             batch = list(islice(self._archive.index.scan(start, end), RING_BATCH))
             if not batch:
                 return
+            self.passed += len(batch)
             for key, value in batch:
                 entry = decode_entry(value)
                 if self._admits(key, entry):

@@ -45,7 +45,10 @@ LINKS_A_STEP = 40_000
 READ_BYTES_MAX = 4 << 20
 """Of a page that is read for its links: twice as much as is read of it."""
 SLICES = 256
-"""Parts of the ring. A step looks at one of them, so that a large index is not walked through at once."""
+"""Parts of the ring, which a round looks through in their order."""
+ROWS_A_STEP = 2_048
+"""A step ends with the slice in which it came past so many captures, new or not, so that a large index is not walked
+through at once: some 10 ms. In a small one a round is a step; it was 256, each with a thread to wake and a write."""
 VALUE_BYTES_MAX = 255
 SURVEYING = Lane("survey of the archive", 1)
 PERIOD_S = 10.0
@@ -208,23 +211,26 @@ class ArchiveSurvey:
             state.until = self._tail()
             if state.until == state.done:
                 return False
-        found, stream = _Found(), self._stream(state)
-        count, is_cut = 0, False
-        captures = islice(stream, limit)
-        # One at a time: a step of large ones would fill the memory.
-        while not is_cut and (capture := next(captures, None)) is not None:
-            count += 1
-            found.count(capture)
-            if reads_links:
-                found.read(capture)
-            is_cut = len(found.links) >= LINKS_A_STEP
-            del capture
-        if is_cut or count == limit:
-            state.key = stream.cursor.key
-        elif state.slice + 1 < SLICES:
-            state.slice, state.key = state.slice + 1, b""
-        else:
-            state = _State(done=state.until)
+        found, count, rows = _Found(), 0, 0
+        while state.until and rows < ROWS_A_STEP:
+            stream, is_cut = self._stream(state), False
+            captures = islice(stream, limit - count)
+            # One at a time: a step of large ones would fill the memory.
+            while not is_cut and (capture := next(captures, None)) is not None:
+                count += 1
+                found.count(capture)
+                if reads_links:
+                    found.read(capture)
+                is_cut = len(found.links) >= LINKS_A_STEP
+                del capture
+            if is_cut or count == limit:
+                state.key = stream.cursor.key
+                break
+            rows += stream.passed
+            if state.slice + 1 < SLICES:
+                state.slice, state.key = state.slice + 1, b""
+            else:
+                state = _State(done=state.until)
         self._write(found, state)
         return True
 

@@ -93,6 +93,23 @@ def test_a_step_ends_with_a_page_of_many_links_and_none_is_missed(monkeypatch: p
     assert tally(archive, Property.TOTAL, "").captures == 20
 
 
+def test_a_step_walks_through_a_small_archive_and_not_through_a_large_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each step wakes a thread and writes to the disk."""
+    archive = open_on(MemoryDisk())
+    store(archive, *(linking(f"https://a.example/{number}", NOW_S, B) for number in range(40)))
+    surveying, steps = ArchiveSurvey(archive), 0
+    assert surveying.step()
+    assert not surveying.step()
+    monkeypatch.setattr(survey, "ROWS_A_STEP", 8)
+    store(archive, linking(B, NOW_S, A))
+    while surveying.step():
+        steps += 1
+    assert 4 <= steps <= 6
+    assert tally(archive, Property.TOTAL, "").captures == 41
+
+
 def test_a_page_does_not_link_to_itself() -> None:
     assert links(surveyed(linking(A, NOW_S, A)), A) == {}
 
@@ -129,16 +146,19 @@ def test_a_survey_broken_off_anywhere_goes_on_without_counting_twice(
 ) -> None:
     """A crash keeps a prefix of the batches: each step is tried again on a copy that lost the last one."""
     archive, number = open_on(MemoryDisk()), 0
-    survey = ArchiveSurvey(archive)
-    for count in counts:
-        store(archive, *(linking(f"{A}{number + i}", NOW_S + i, B) for i in range(count)))
-        number += count
-        for _ in range(chance.randrange(300)):
-            before = _index(archive).content()
-            survey.step()
-            if chance.random() < 0.05:
-                _forget(archive, before)
-    survey.catch_up()
+    surveying = ArchiveSurvey(archive)
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(survey, "ROWS_A_STEP", 1)
+        small.setattr(survey, "CAPTURES_A_STEP", 2)
+        for count in counts:
+            store(archive, *(linking(f"{A}{number + i}", NOW_S + i, B) for i in range(count)))
+            number += count
+            for _ in range(chance.randrange(10)):
+                before = _index(archive).content()
+                surveying.step()
+                if chance.random() < 0.2:
+                    _forget(archive, before)
+    surveying.catch_up()
     assert tally(archive, Property.TOTAL, "").captures == number
     assert len(links(archive, B)) == number
 
