@@ -14,6 +14,10 @@ import anyio
 
 SHARDS = 16
 """Keys per network: so that no 20 nodes carry a whole network's word."""
+LOOKS_MIN = 2.0
+LOOKS_RARER_MAX = 6.0
+"""In each period of a peer alone so many members of a ring look, and from twelve members on more: with six peers that
+each looked as often as one alone, this was a quarter of an idle peer's traffic."""
 PUBLISHERS_WANTED = 48
 """Three per shard on average: enough to be found, few enough that a big ring does not flood 16 keys."""
 
@@ -68,6 +72,12 @@ def publish_probability(members: int) -> float:
     return min(1.0, PUBLISHERS_WANTED / max(1, members))
 
 
+def looks_rarer(members: int) -> float:
+    """By what a member's wait between two looks is longer than that of a peer alone. Whoever of a part of a ring finds
+    another one shows it to all, so no part finds others later than a peer alone does."""
+    return min(LOOKS_RARER_MAX, max(1.0, members / LOOKS_MIN))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RendezvousTimes:
     find_every_s: float = 600.0
@@ -90,20 +100,25 @@ async def run_rendezvous(
     `own_record` answers `None` while we are a leaf or not yet a member: then we only look.
     """
     waits = times or RendezvousTimes()
-    publish_due = anyio.current_time()
+    publish_due = look_due = anyio.current_time()
     await rendezvous.start()
     try:
         while True:
+            is_look_due = anyio.current_time() >= look_due
+            if is_look_due:
+                jitter = 1 + waits.jitter * (2 * chance.random() - 1)
+                look_due = anyio.current_time() + waits.find_every_s * looks_rarer(members()) * jitter
             if anyio.current_time() >= publish_due:
                 record = own_record()
                 is_left = record is not None
                 if record is not None and chance.random() < publish_probability(members()):
                     is_left = await rendezvous.publish(record) > 0
                 # Where nobody took it, as before we know anybody, the next look is the next try.
-                publish_due = anyio.current_time() + (waits.publish_every_s if is_left else 0)
-            for record in await rendezvous.find():
-                await on_found(record)
-            await anyio.sleep(waits.find_every_s * (1 + waits.jitter * (2 * chance.random() - 1)))
+                publish_due = anyio.current_time() + waits.publish_every_s if is_left else look_due
+            if is_look_due:
+                for record in await rendezvous.find():
+                    await on_found(record)
+            await anyio.sleep_until(min(publish_due, look_due))
     finally:
         with anyio.CancelScope(shield=True):
             await rendezvous.stop()

@@ -11,6 +11,7 @@ from dht.discovery.record_store import RecordStore
 from dht.discovery.rendezvous import (
     Rendezvous,
     RendezvousTimes,
+    looks_rarer,
     publish_probability,
     run_rendezvous,
     shard_key,
@@ -55,9 +56,9 @@ class _Diary(Rendezvous):
 
 
 def kept_diary(
-    record: bytes | None, members: int, seconds: float
+    record: bytes | None, members: int, seconds: float, diary: _Diary | None = None
 ) -> tuple[list[tuple[str, int]], list[bytes]]:
-    diary, found = _Diary(), list[bytes]()
+    diary, found = diary or _Diary(), list[bytes]()
 
     async def keep(candidate: bytes) -> None:
         found.append(candidate)
@@ -79,8 +80,8 @@ def kept_diary(
     return anyio.run(scenario, backend="trio", backend_options={"clock": clock}), found
 
 
-def test_it_looks_every_ten_minutes_and_publishes_every_thirty() -> None:
-    lines, found = kept_diary(b"me", members=10, seconds=2000)
+def test_alone_it_looks_every_ten_minutes_and_publishes_every_thirty() -> None:
+    lines, found = kept_diary(b"me", members=2, seconds=2000)
     assert lines == [
         ("start", 0),
         ("publish me", 0),
@@ -94,8 +95,46 @@ def test_it_looks_every_ten_minutes_and_publishes_every_thirty() -> None:
     assert found == [b"other"] * 4
 
 
+def test_in_a_ring_it_looks_once_an_hour_and_publishes_as_before() -> None:
+    lines, _ = kept_diary(b"me", members=12, seconds=5000)
+    assert lines == [
+        ("start", 0),
+        ("publish me", 0),
+        ("find", 0),
+        ("publish me", 1800),
+        ("publish me", 3600),
+        ("find", 3600),
+        ("stop", 5000),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("members", "rarer"), [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.5), (8, 4.0), (12, 6.0), (1_000, 6.0)]
+)
+def test_no_part_of_a_ring_looks_more_rarely_than_a_peer_alone(members: int, rarer: float) -> None:
+    assert looks_rarer(members) == rarer
+    assert rarer <= max(members, 1)
+
+
+def test_a_record_that_nobody_takes_is_left_with_the_next_look() -> None:
+    class Deaf(_Diary):
+        async def publish(self, record: bytes) -> int:
+            await super().publish(record)
+            return 0
+
+    lines, _ = kept_diary(b"me", members=2, seconds=1000, diary=Deaf())
+    assert lines == [
+        ("start", 0),
+        ("publish me", 0),
+        ("find", 0),
+        ("publish me", 600),
+        ("find", 600),
+        ("stop", 1000),
+    ]
+
+
 def test_a_leaf_looks_but_leaves_no_record() -> None:
-    lines, _ = kept_diary(None, members=10, seconds=700)
+    lines, _ = kept_diary(None, members=2, seconds=700)
     assert [line for line, _ in lines] == ["start", "find", "find", "stop"]
 
 
