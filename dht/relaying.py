@@ -24,7 +24,7 @@ from dht.core.frames import Address as SocketAddress
 from dht.core.ids import PeerKey
 from dht.core.limits import Buckets, Rate
 from dht.core.messages import POSTED_BYTES_MAX, Knock, Knocked, Post, Posted
-from dht.core.records import LEAF, RELAY_BYTES, Contact, PeerRecord, SignedRecord
+from dht.core.records import CLOSED, LEAF, RELAY_BYTES, Contact, PeerRecord, SignedRecord
 from dht.core.sessions import Session
 from dht.endpoint import FRESH_S, SessionEndpoint, is_posted, posted_address, socket_address
 from dht.transport import Received
@@ -105,13 +105,15 @@ class Relaying:
         """
         by_post, called_by = posted_address(to.peer), self._known.relays_of(to.peer)
         if self._known.is_apart(to.peer):
-            passed_by = called_by or self._known.own_relays()
+            passed_by = _without(called_by or self._known.own_relays(), to.peer)
             if not passed_by and by_post not in self._posted:
                 return target, False
             if passed_by:
                 self._remember(by_post, to.peer, passed_by)
             return by_post, True
-        passed_by = called_by or self._known.relays_of(PeerKey(self._link.public_key))
+        # Who can be called is spoken to directly, also by us: our router lets answers in.
+        own = () if self._is_open(to.peer) else self._known.relays_of(PeerKey(self._link.public_key))
+        passed_by = called_by or _without(own, to.peer)
         posted = self._link.sessions.at(by_post)
         is_by_post = posted is not None and by_post in self._posted and now - posted.used_at <= FRESH_S
         if not passed_by:
@@ -267,7 +269,17 @@ class Relaying:
             record is not None and not record.flags & LEAF and any(line.host == host for line in record.lines)
         )
 
+    def _is_open(self, peer: bytes) -> bool:
+        """A member that others can call, by its record."""
+        record = self._known.record_of(PeerKey(peer))
+        return record is not None and not record.flags & (LEAF | CLOSED)
+
     def _session_of(self, peer: bytes, host: str) -> Session | None:
         """At that host: a session elsewhere would prove nothing of it."""
         session = self._link.sessions.of(peer)
         return session if session is not None and session.address[0] == host else None
+
+
+def _without(relays: Iterable[Contact], peer: bytes) -> tuple[Contact, ...]:
+    """Nobody passes on what is for itself."""
+    return tuple(relay for relay in relays if relay.peer != peer)

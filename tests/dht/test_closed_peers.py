@@ -403,6 +403,42 @@ def test_a_peer_that_can_be_called_is_never_knocked_at() -> None:
     assert not one.endpoint.dropped["knocks"]
 
 
+def test_a_closed_peer_speaks_with_those_that_can_be_called_and_never_by_a_relay() -> None:
+    """Once it was silent for two seconds, and from then on all that was for it went to a relay: at times to itself,
+    as a relay of ours, which knew nobody of that key to pass it on to."""
+    world, _, relay, closed = town()
+    other = world.add("other", "198.51.100.9")
+    closed.names(relay, other)
+    world.keep_open(closed)
+    world.settle()
+    for one in (relay, other):
+        one.is_deaf_to = closed.at[0]
+        world.settle(20.0)
+        for number in (1, 2, 3):
+            closed.say(one, number)
+            world.settle(1.5)
+        one.is_deaf_to = ""
+        closed.say(one, 4)
+        world.settle(1.0)
+        assert one.heard()[-1:] == [4]
+        assert closed.endpoint.dropped["posts"] == 0
+
+
+def test_nobody_is_asked_to_pass_on_what_is_for_itself() -> None:
+    world, asker, relay, _ = town()
+    asker.say(relay)
+    six = world.add("six", "2001:db8::6", Router(changes=False))
+    six.names(asker, relay)
+    asker.is_deaf_to = six.at[0]
+    world.keep_open(six)
+    world.settle()
+    for number in (1, 2, 3):
+        six.say(asker, number)
+        world.settle(1.5)
+    assert asker.heard() == [1, 2, 3]
+    assert not asker.endpoint.dropped["post_unknown"]
+
+
 def test_a_relay_knocks_only_at_those_that_named_it() -> None:
     world, asker, relay, closed = town()
     closed.names(asker)
