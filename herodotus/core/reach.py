@@ -27,6 +27,9 @@ CALLS: Final = 4
 CALLS_WITHIN_S: Final = 3_600.0
 """A call in vain that is older says nothing of today."""
 PROVEN_MIN_S: Final = 600.0
+NEIGHBOURS_RARER: Final = 4
+"""Than the ward: a minute between two of them. They are there for the case that a ward's only knocker lies, which they
+find out within minutes (ADR 74); at the ward's own pace they were a tenth of an idle line's traffic."""
 ARRANGED_REST_S: Final = 3_600.0
 """Where a relay has to arrange it: 6 kB at each of the three, which each few minutes would be an idle line's most."""
 CYCLES: Final = 3
@@ -58,8 +61,10 @@ class _Known:
 
 class Reach:
     def __init__(self, every_s: float) -> None:
-        """One knock in so many seconds at the ward, and one at others, where nothing is wrong; 0 for none at all."""
+        """One knock in so many seconds at the ward, and more rarely one at others, where nothing is wrong; 0 for none
+        at all."""
         self._every_s = every_s
+        self._others_every_s = NEIGHBOURS_RARER * every_s
         self._known: dict[PeerKey, _Known] = {}
         self._targets: tuple[PeerKey, ...] = ()
         self._arranged: frozenset[PeerKey] = frozenset()
@@ -151,10 +156,10 @@ class Reach:
         if peer == self._ward:  # calls may go by a connection that has been open for long
             return now if known.knocked_at is None else known.knocked_at + self._every_s
         assert known.reached_at is not None
-        return max(self._knocked_at + self._every_s, known.reached_at + self._rest_s(peer))
+        return max(self._knocked_at + self._others_every_s, known.reached_at + self._rest_s(peer))
 
     def _rest_s(self, peer: PeerKey) -> float:
-        return ARRANGED_REST_S if peer in self._arranged else self._every_s * len(self._targets)
+        return ARRANGED_REST_S if peer in self._arranged else self._others_every_s * len(self._targets)
 
     # -- what is known ------------------------------------------------------------------------------------
 

@@ -126,8 +126,8 @@ class CallsSettings:
     idle_s: float = seconds(1, 3600).setting(60.0, "a connection without a call for so long is closed")
     knock_s: float = number(0, 3600, "seconds").setting(
         15.0,
-        "this peer opens and closes a connection to one neighbour on the ring in so many seconds, to see that calls "
-        "get through. 0 for never",
+        "this peer opens and closes a connection to one member, always the same, in so many seconds, and to one "
+        "neighbour on the ring in four times as many, to see that calls get through. 0 for never",
     )
 
 
