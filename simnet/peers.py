@@ -114,9 +114,9 @@ class Member:
         store = None if self.peer is None else self.peer._archive.store
         return None if store is None else store.archive
 
-    def owns(self, key: Key) -> bool:
+    def owned(self) -> Arcs:
         """As this peer sees the ring."""
-        return self.peer is not None and key in Arcs(self.peer._membership.node.my_arcs(1))
+        return Arcs(() if self.peer is None else self.peer._membership.node.my_arcs(1))
 
     def stewards(self, key: Key) -> bool:
         return self.peer is not None and key in stewarded_by(self.peer._membership.node)

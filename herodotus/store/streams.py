@@ -151,8 +151,10 @@ class Stream(_Walk):
         is_whole: bool = False,
         arrived_from: int = 0,
         hides: bool = True,
+        rows_max: int | None = None,
     ) -> None:
-        """`arrived_from` leaves out earlier arrivals; without `hides` it also gives what was removed."""
+        """`arrived_from` leaves out earlier arrivals; without `hides` it also gives what was removed. After about
+        `rows_max` captures that it came past, given or not, it ends: `is_cut`, and the cursor is where."""
         cache = MemberCache(archive.files, reads_ahead=True)
         super().__init__(archive, cache, is_whole=is_whole, hides=hides)
         self._query = query
@@ -160,8 +162,8 @@ class Stream(_Walk):
         begun = cursor or Cursor(incarnation=archive.incarnation, boundary=self._arrived())
         self._incarnation, self._boundary = begun.incarnation, begun.boundary
         self._last = begun.arrival, begun.key
-        self.passed = 0
-        """Rows of captures that it came past, asked for or not."""
+        self._rows_max = rows_max
+        self.is_cut = False
 
     @property
     def cursor(self) -> Cursor:
@@ -192,18 +194,21 @@ class Stream(_Walk):
         start, end = stretch(CAPTURE, self._query.key_from, self._query.key_to)
         if self._last[1]:
             start = max(start, self._last[1] + b"\0")
+        passed = 0
         while True:
             rewrites = self._archive.rewrites
             # A short batch each time: an iterator kept open would hold back space that compaction wants to free.
             batch = list(islice(self._archive.index.scan(start, end), RING_BATCH))
             if not batch:
                 return
-            self.passed += len(batch)
             for key, value in batch:
                 entry = decode_entry(value)
                 if self._admits(key, entry):
                     yield key, entry, rewrites
-            start = batch[-1][0] + b"\0"
+            start, passed = batch[-1][0] + b"\0", passed + len(batch)
+            if self._rows_max is not None and passed >= self._rows_max:
+                self._last, self.is_cut = (self._last[0], batch[-1][0]), True
+                return
 
     def _read_anew(self, key: bytes, entry: IndexEntry, rewrites: int) -> StoredCapture | None:
         if self._archive.rewrites != rewrites:

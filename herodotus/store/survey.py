@@ -21,6 +21,7 @@ from crawler.outcomes import read_capture
 from herodotus.core.captures import position_of
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import (
+    CAPTURE,
     KEY_BYTES,
     LINK,
     META,
@@ -44,11 +45,9 @@ LINKS_A_STEP = 40_000
 """A step ends with the capture in which it has found so many: 20 MB. A page has up to 20,000."""
 READ_BYTES_MAX = 4 << 20
 """Of a page that is read for its links: twice as much as is read of it."""
-SLICES = 256
-"""Parts of the ring, which a round looks through in their order."""
 ROWS_A_STEP = 2_048
-"""A step ends with the slice in which it came past so many captures, new or not, so that a large index is not walked
-through at once: some 10 ms. In a small one a round is a step; it was 256, each with a thread to wake and a write."""
+"""A step ends when it came past so many captures, new or not, so that a large index is not walked through at once: some
+10 ms. Each step wakes a thread and writes: a small archive is one."""
 VALUE_BYTES_MAX = 255
 SURVEYING = Lane("survey of the archive", 1)
 PERIOD_S = 10.0
@@ -119,12 +118,10 @@ def decode_span(data: bytes) -> Span:
 
 @dataclass(slots=True, kw_only=True)
 class _State:
-    """Captures that arrived before `done` are surveyed. Of those from `done` to `until`, so are the slices before
-    `slice`, and in that slice the keys up to `key`."""
+    """Captures that arrived before `done` are surveyed. Of those up to `until`, so are the keys up to `key`."""
 
     done: int = 0
     until: int = 0
-    slice: int = 0
     key: bytes = b""
 
     @classmethod
@@ -133,12 +130,13 @@ class _State:
         if data is None:
             return cls()
         numbers, key = data[:32], data[32:]
-        done, until, slice_ = decode_numbers(numbers.rstrip(b"\xff"))
-        return cls(done=done, until=until, slice=slice_, key=key)
+        done, until, *slice_ = decode_numbers(numbers.rstrip(b"\xff"))
+        # Earlier releases went from one 256th of the ring to the next, and might have stood before one.
+        return cls(done=done, until=until, key=key or CAPTURE + bytes(slice_))
 
     def encode(self) -> bytes:
         # No number ends in a byte of ones, so padding by them is told from it.
-        return encode_numbers((self.done, self.until, self.slice)).ljust(32, b"\xff") + self.key
+        return encode_numbers((self.done, self.until)).ljust(32, b"\xff") + self.key
 
 
 @dataclass(slots=True)
@@ -211,26 +209,21 @@ class ArchiveSurvey:
             state.until = self._tail()
             if state.until == state.done:
                 return False
-        found, count, rows = _Found(), 0, 0
-        while state.until and rows < ROWS_A_STEP:
-            stream, is_cut = self._stream(state), False
-            captures = islice(stream, limit - count)
-            # One at a time: a step of large ones would fill the memory.
-            while not is_cut and (capture := next(captures, None)) is not None:
-                count += 1
-                found.count(capture)
-                if reads_links:
-                    found.read(capture)
-                is_cut = len(found.links) >= LINKS_A_STEP
-                del capture
-            if is_cut or count == limit:
-                state.key = stream.cursor.key
-                break
-            rows += stream.passed
-            if state.slice + 1 < SLICES:
-                state.slice, state.key = state.slice + 1, b""
-            else:
-                state = _State(done=state.until)
+        found, stream = _Found(), self._stream(state)
+        count, is_cut = 0, False
+        captures = islice(stream, limit)
+        # One at a time: a step of large ones would fill the memory.
+        while not is_cut and (capture := next(captures, None)) is not None:
+            count += 1
+            found.count(capture)
+            if reads_links:
+                found.read(capture)
+            is_cut = len(found.links) >= LINKS_A_STEP
+            del capture
+        if is_cut or count == limit or stream.is_cut:
+            state.key = stream.cursor.key
+        else:
+            state = _State(done=state.until)
         self._write(found, state)
         return True
 
@@ -239,11 +232,11 @@ class ArchiveSurvey:
             pass
 
     def _stream(self, state: _State) -> Stream:
-        is_last = state.slice + 1 == SLICES
-        query = Query(key_from=bytes((state.slice,)), key_to=None if is_last else bytes((state.slice + 1,)))
         cursor = Cursor(incarnation=self._archive.incarnation, boundary=state.until, key=state.key)
         # What is hidden is counted too, as it may be shown again; readers are not told of it.
-        return Stream(self._archive, query, cursor, arrived_from=state.done, hides=False)
+        return Stream(
+            self._archive, Query(), cursor, arrived_from=state.done, hides=False, rows_max=ROWS_A_STEP
+        )
 
     def _write(self, found: _Found, state: _State) -> None:
         index, batch = self._archive.index, IndexBatch()

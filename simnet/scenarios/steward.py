@@ -67,8 +67,9 @@ async def all_serve(peers: Peers) -> None:
 async def give_work(peers: Peers, member: Member, each: int) -> None:
     """So many URLs of its own at every site."""
     for name in peers.origins.sites:
+        owned = member.owned()  # again for each site: the ring changes while URLs are given
         urls = (f"http://{name}/{number}" for number in count())
-        await peers.give(member, *islice((url for url in urls if member.owns(position_of(url))), each))
+        await peers.give(member, *islice((url for url in urls if position_of(url) in owned), each))
 
 
 async def crowd(peers: Peers, each: int) -> None:
