@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 
 import anyio
@@ -37,7 +38,7 @@ from dht.core.messages import (
     StrangerDial,
     StrangerDialled,
 )
-from dht.core.reachability import Reachability
+from dht.core.reachability import Reachability, StandingChanged
 from dht.core.reader import STAND_INS, RingReader, is_ideal, is_joined
 from dht.core.records import (
     RECORD_VERSION,
@@ -57,6 +58,7 @@ from dht.core.seat import (
     JoinRing,
     LeaveAsked,
     LeaveRing,
+    OpenElsewhere,
     PortFound,
     Reason,
     RelaysKept,
@@ -154,17 +156,22 @@ class RingNode(RingReader):
             entropy=ports.entropy,
             random=ports.random,
         )
-        self._reach = OwnReach(
+        reach_of = partial(
+            OwnReach,
             settings.dial_backs_wanted,
             self,
             self.endpoint.link.strangers,
             send=lambda message, to: self._transport.send(message, to, is_strict=True),
-            tell=self._loop.tell,
             entropy=ports.entropy,
             random=ports.random,
             inside=settings.inside,
             streamed_to=ports.streamed_to,
-            on_failed=ports.on_failed_test,
+        )
+        self._reach = reach_of(tell=self._found_first, on_failed=ports.on_failed_test)
+        self._is_address_guessed = settings.is_address_guessed
+        self._other = settings.others[0] if settings.others else None
+        self._other_reach = reach_of(
+            tell=self._found_other, at=lambda: None if self._other is None else self._other.address
         )
         self._relaying = Relaying(self.endpoint, self, record=lambda: self.record)
         self._ways = Ways(
@@ -309,6 +316,46 @@ class RingNode(RingReader):
         """The router's mapping changed: test our reachability again."""
         self._reach.test_again()
 
+    def has_other(self, line: Line | None) -> None:
+        """This is our line in the other family now. It is told at once, and tested."""
+        if line != self._other:
+            self._other = line
+            self._other_reach.begin_again()
+            self._name_other()
+
+    def goes_to(self, address: Address) -> None:
+        """Nothing leads out any more in the family of our first line; this is where we are in the other one."""
+        self._loop.tell(OpenElsewhere(address=address))
+
+    def test_other(self) -> None:
+        """Perhaps our line in the other family is open now."""
+        self._other_reach.test_again()
+
+    def _name_other(self) -> None:
+        """In our record, but where strangers did not get through to it."""
+        is_open = self._other_reach.machine.standing is not Reachability.LEAF
+        lines = () if self._other is None or not is_open else (self._other,)
+        self._seated.name_lines(lines, self._loop.now())
+        self._loop.pump()
+
+    def _found_first(self, found: StandingChanged) -> None:
+        """The first line is dead: is the other one alive, now?"""
+        self._loop.tell(found)
+        if found.standing is Reachability.LEAF and self._other is not None:
+            self._other_reach.begin_again()
+
+    def _found_other(self, found: StandingChanged) -> None:
+        first, other = self._reach.machine, self._other_reach.machine
+        is_open = found.standing is Reachability.MEMBER and other.is_tested
+        is_instead = is_open and first.standing is Reachability.LEAF and self._is_address_guessed
+        if is_instead and self._other is not None:
+            logger.info("the first line is dead, and the other one is open")
+            line, self._other = self._other, None
+            self._seated.name_lines((), self._loop.now())
+            self._loop.tell(OpenElsewhere(address=line.address))
+        else:
+            self._name_other()
+
     def tell_calls_fail(self, peer: PeerKey) -> None:
         """Our streams do not get through to this member: it may not know."""
         record = self.record_of(peer)
@@ -382,12 +429,14 @@ class RingNode(RingReader):
                     self._dial_back(message, sender)
                 case DialBackReply():
                     self._reach.answered(message, sender)
+                    self._other_reach.answered(message, sender)
                 case StrangerDial():
                     self._dial_as_stranger(message, sender)
                 case StrangerDialled():
                     self._cold_dials.answered(message, sender)
                 case CallsFail():
                     self._reach.calls_fail(sender)
+                    self._other_reach.calls_fail(sender)
                 case Knock() | Knocked() | Post() | Posted():
                     inside = self._relaying.receive(message, sender, transport_now)
                     if inside:
@@ -479,12 +528,15 @@ class RingNode(RingReader):
         if len(self.machine.table) != self._table_size:
             self._table_size = len(self.machine.table)
             self._reach.table_changed()
+            self._other_reach.table_changed()
 
     # --- life
 
     async def _test_reachability(self) -> None:
         await self._has_searched.wait()
-        await self._reach.run()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._reach.run)
+            tasks.start_soon(self._other_reach.run)
 
     async def run(self, transport: UdpTransport, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         self._transport = transport

@@ -24,7 +24,7 @@ from dht.core.reachability import (
     choose_helpers,
 )
 from dht.core.reader import RingReader
-from dht.core.records import Contact
+from dht.core.records import Address, Contact
 from dht.core.strangers import StrangerReplies
 from dht.dialback import Send
 from dht.endpoint import socket_address
@@ -36,7 +36,8 @@ ASK_EVERY_S: Final = 5.0
 AWAITED_S: Final = ASKED_MAX * ASK_EVERY_S
 """The asked one has strangers dial for 9 s, and then dials by itself for 4."""
 TABLE_PATIENCE_S: Final = 5.0
-"""A peer that has just joined knows few networks; its first test waits for the table, but not longer."""
+"""A peer that has just joined, perhaps again at another address, knows few networks; a test waits for the table, but
+not longer."""
 
 
 @dataclass(slots=True)
@@ -62,10 +63,12 @@ class OwnReach:
         inside: str = "",
         streamed_to: Callable[[str], bool] = lambda host: False,
         on_failed: Callable[[], None] = lambda: None,
+        at: Callable[[], Address | None] | None = None,
     ) -> None:
         """`send` goes to just this address: the asked one has the host dialled from which it sees us. `inside` is our
         address behind a router. `streamed_to`: has a stream left for this host lately from the port on which we listen?
-        `strangers` answer the nonces for as long as we await some.
+        `strangers` answer the nonces for as long as we await some. `at` is the line that is tested: the first, where
+        nothing else is said.
         """
         self._wanted = wanted
         self._reader = reader
@@ -80,11 +83,17 @@ class OwnReach:
         self._inside = inside
         self._streamed_to = streamed_to
         self._on_failed = on_failed
+        self._at = at or (lambda: reader.me.address)
         self.machine = ReachabilityMachine(wanted, now=0.0, is_prefix_distinct=wanted > 1)
 
     def test_again(self) -> None:
         """Our address or the router's mapping is another."""
         self.machine.address_changed(anyio.current_time())
+        self._changed.set()
+
+    def begin_again(self) -> None:
+        """Another line of ours is dead: is this one alive now?"""
+        self.machine.begin_again(anyio.current_time())
         self._changed.set()
 
     def calls_fail(self, sender: Contact) -> None:
@@ -105,8 +114,6 @@ class OwnReach:
             asked.event.set()
 
     async def run(self) -> None:
-        if self._wanted:
-            await self._await_table()
         async with anyio.create_task_group() as tasks:
             while True:
                 self._changed = anyio.Event()
@@ -143,8 +150,11 @@ class OwnReach:
         return networks
 
     def _in_our_family(self, contact: Contact) -> Contact | None:
-        """Where a member sees us come from the address that our positions follow from; None if it has none such."""
-        size = len(self._reader.me.address.host)
+        """Where a member sees us come from the address that is tested; None if it has none such, or we have not."""
+        at = self._at()
+        if at is None:
+            return None
+        size = len(at.host)
         if len(contact.address.host) == size:
             return contact
         for line in self._reader.lines_of(contact.peer):
@@ -158,8 +168,9 @@ class OwnReach:
         return contact.peer if self._wanted == 1 else network_of(contact.address.host)
 
     async def _test(self, request: RequestDialBacks) -> None:
-        networks = self._networks()
-        if len(networks) < request.wanted:
+        await self._await_table()
+        networks, at = self._networks(), self._at()
+        if at is None or len(networks) < request.wanted:
             self.machine.networks_missing(
                 round_number=request.round, known=len(networks), now=anyio.current_time()
             )
@@ -170,19 +181,17 @@ class OwnReach:
         members.sort(key=self._has_streamed)  # who was never called is the better witness
         by_peer = {contact.peer: contact for contact in members}
         chosen = choose_helpers(((c.peer, self._network_of(c)) for c in members), request.wanted)
-        at = self._reader.me.address
         host, port = socket_address(at.host, at.port)
         self.machine.spot = Spot(host=host, port=port, inside=self._inside or host)
         self._strangers.nonces_awaited_until = anyio.current_time() + AWAITED_S
         async with anyio.create_task_group() as tasks:
             for contact in (by_peer[peer] for peer in by_peer if peer in chosen):
-                tasks.start_soon(self._ask, request.round, contact)
+                tasks.start_soon(self._ask, request.round, contact, port)
         self.machine.helpers_missing(round_number=request.round, now=anyio.current_time())
         self._changed.set()
 
-    async def _ask(self, round_number: int, contact: Contact) -> None:
+    async def _ask(self, round_number: int, contact: Contact, port: int) -> None:
         request_id = int.from_bytes(self._entropy(8), "big")
-        port = self._reader.me.address.port
         request = DialBackRequest(id=request_id, udp=port, tcp=port)
         asked = self._asked[request.id] = _Asked(contact, None, anyio.Event())
         try:

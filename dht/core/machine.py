@@ -302,6 +302,16 @@ class RingMachine:
             self._renew_record(0, now)
             self._gossip.tell(self.me.peer, now)
 
+    def name_lines(self, others: tuple[Line, ...], now: float) -> None:
+        """Beside our first line we are called at these now; no position follows from them."""
+        lines = (self._record.lines[0], *others)
+        if lines == self._record.lines:
+            return
+        self._record = replace(self._record, lines=lines)
+        if self.record is not None and not self._is_left:
+            self._renew_record(0, now)
+            self._gossip.tell(self.me.peer, now)
+
     def say_slow(self, *, is_slow: bool, now: float) -> None:
         """Our line cannot keep up with what others wait for, or can again."""
         flags = self._record.flags & ~SLOW | (SLOW if is_slow else 0)

@@ -166,6 +166,16 @@ class ReachabilityMachine:
         self._failed_rounds = FAILED_ROUNDS_TO_LOSE - 1
         self._due_at = now
 
+    def begin_again(self, now: float) -> None:
+        """What was found out is old: a line that passes now is `MEMBER` anew."""
+        self.standing = Reachability.UNKNOWN
+        self.address_changed(now)
+
+    @property
+    def is_tested(self) -> bool:
+        """Others have dialled, and it is no member on trust."""
+        return not self._is_untested
+
     def doubt(self, now: float) -> None:
         """Somebody says that calls fail: a member that was not tested for that just now is tested."""
         if self.standing is Reachability.MEMBER and not self._is_testing and self._wanted:

@@ -14,6 +14,8 @@ after a restart. `SeatKeeper` decides when that happens. It takes events and giv
                                        over there
     PortFound         another seat     move, or start      start over there   start over there
                                        over there
+    OpenElsewhere     another seat     move, or start      start over there   start over there
+                                       over there
     StandingChanged   another seat     start over          start over         start over
     RelaysKept        another seat     a new record, or    a new record, or   a new record, or
                                        start over          start over         start over
@@ -67,6 +69,7 @@ class Reason(Enum):
 
     SEARCH = "what the first contacts told us"
     HOST = "this peer's address changed"
+    FAMILY = "others reach this peer in its other family alone"
     PORT = "this peer's port has another number outside"
     REACHABILITY = "it was found out whether others can reach this peer"
     CLOCK = "the clock jumped"
@@ -122,6 +125,13 @@ class PortFound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenElsewhere:
+    """Strangers get through to us at this address of the other family, and not at our first; or that family is gone."""
+
+    address: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RelaysKept:
     """These keep a line of ours. If nobody can call us, we are a member once they have kept it for long."""
 
@@ -147,6 +157,7 @@ SeatEvent = (
     | SeatOver
     | HostSeen
     | PortFound
+    | OpenElsewhere
     | StandingChanged
     | RelaysKept
     | ClockJumped
@@ -264,8 +275,8 @@ class SeatKeeper:
                 self._join_failed(now)
             case PositionTaken():
                 self._position_taken(now)
-            case HostSeen():
-                self._seen_at(event.host)
+            case HostSeen() | OpenElsewhere():
+                self._called_at(event)
             case PortFound():
                 self._found_port(event.port)
             case StandingChanged():
@@ -336,13 +347,20 @@ class SeatKeeper:
             wait_s = SLOTS_AGAIN_S[min(self._times_full, len(SLOTS_AGAIN_S) - 1)]
             self._wait(Phase.FULL, wait_s, now)
 
-    def _seen_at(self, host: bytes) -> None:
-        ours = self.seat.address.host
-        # What the operator stated stays, and of another family it is not the address that positions follow from.
-        if self._is_address_guessed and host != ours and len(host) == len(ours):
+    def _called_at(self, event: HostSeen | OpenElsewhere) -> None:
+        """What the operator stated stays. An address of another family at which we are seen says nothing of the first,
+        which positions follow from.
+        """
+        ours = self.seat.address
+        if isinstance(event, OpenElsewhere):
+            reason, there, is_ours = Reason.FAMILY, event.address, True
+        else:
+            reason, there = Reason.HOST, Address(host=event.host, port=ours.port)
+            is_ours = len(there.host) == len(ours.host)
+        if self._is_address_guessed and is_ours and there.host != ours.host:
             self._taken.clear()  # those peers are behind the old address
             self._times_full = 0
-            self._go_to(Reason.HOST, Address(host=host, port=self.seat.address.port))
+            self._go_to(reason, there)
 
     def _found_port(self, port: int) -> None:
         if port != self.seat.address.port:

@@ -126,6 +126,11 @@ class SeatedMachine:
             self._news = []
         return effects
 
+    def name_lines(self, others: tuple[Line, ...], now: float) -> None:
+        """Where else we are called, from now on."""
+        self._others = others
+        self.machine.name_lines(others, now)
+
     # --- what the seat asks
 
     def contacts(self) -> list[Contact]:

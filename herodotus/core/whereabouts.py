@@ -17,10 +17,17 @@ SLEPT_S: Final = 30.0
 """So far the wall clock ran ahead between two looks: the machine slept, and its address may be another."""
 
 
+GONE_LOOKS: Final = 3
+"""So often in a row nothing leads out in the family of our address. An interface that asks for its address again is
+without one for a second or two."""
+
+
 class Finding(Enum):
     NOTHING = "nothing"
     ELSEWHERE = "elsewhere"
     """The address of the interface is ours, and another one."""
+    OTHER_FAMILY = "other family"
+    """Nothing leads out any more in the family of our address, and something does in the other one."""
     UNSURE = "unsure"
     """Others are to be spoken to."""
 
@@ -29,11 +36,17 @@ class Whereabouts:
     def __init__(self, outgoing: bytes, wall_s: float, steady_s: float) -> None:
         self.outgoing = outgoing
         self._offset_s = wall_s - steady_s
+        self._gone = 0
 
     def look(self, outgoing: bytes, ours: bytes, wall_s: float, steady_s: float) -> Finding:
-        """`outgoing` is the interface's address now, `ours` the one under which others know us."""
+        """`outgoing` is the interface's address now, in the family of `ours` if it has one; `ours` the one under which
+        others know us."""
         slept_s, self._offset_s = wall_s - steady_s - self._offset_s, wall_s - steady_s
         before, self.outgoing = self.outgoing, outgoing
+        if len(outgoing) != len(ours):
+            self._gone += not ip_address(outgoing).is_loopback
+            return Finding.OTHER_FAMILY if self._gone == GONE_LOOKS else Finding.NOTHING
+        self._gone = 0
         if outgoing == before:
             return Finding.UNSURE if slept_s >= SLEPT_S else Finding.NOTHING
         is_direct = ours == before and ip_address(before).is_global == ip_address(outgoing).is_global

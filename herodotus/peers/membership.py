@@ -67,6 +67,9 @@ HEADERS_V4, HEADERS_V6 = 28, 48
 """Of IP and UDP, by the family of the first address; most datagrams of a peer are of it."""
 DOORS_MAX = 3
 """Members that an invitation names: the line stays short enough to be read out."""
+IPV6_VERSION = 6
+_ANY_ADDRESS = Address(host=bytes(IPV4_BYTES), port=1)
+"""Beside any of IPv4 the other line is that of IPv6."""
 JOIN_PATIENCE_S = 3.0
 """How long the peer's other parts wait for the ring: readers are served even where no contact answers."""
 
@@ -164,21 +167,21 @@ class RingMembership:
 
     @asynccontextmanager
     async def _in_ring(self, listen: HostPort) -> AsyncIterator[None]:
-        address, is_guessed = own_address(listen, self._ring.advertise, self._parts.world.outgoing_hosts())
+        hosts = self._parts.world.outgoing_hosts()
+        address, is_guessed = own_address(listen, self._ring.advertise, hosts)
         last = self._last_record()
+        if is_guessed:
+            address = as_last_run(listen, address, last, hosts)
+        others = () if self._ring.advertise else other_lines(listen, address, hosts)
         book, now = SeatBook(self._parts.home.seats, self._parts.world), self._parts.world.unix_s()
         keeps_seat = book.before.keeps_own(now)
         slot = first_slot(self._ring.slot, last, address, keeps_seat=keeps_seat)
         since, trail, seat = age_on(last, address, slot, self.rules.places, now, keeps_seat=keeps_seat)
-        outgoing = [
-            host for host in self._parts.world.outgoing_hosts() if (":" in host) == (len(address.host) != 4)
-        ]
+        outgoing = [host for host in hosts if (":" in host) == (len(address.host) != IPV4_BYTES)]
         settings = NodeSettings(
             rules=self.rules,
             address=address,
-            others=()
-            if self._ring.advertise
-            else other_lines(listen, address, self._parts.world.outgoing_hosts()),
+            others=others,
             is_address_guessed=is_guessed,
             inside=outgoing[0] if outgoing else "",
             slot=slot,
@@ -228,9 +231,9 @@ class RingMembership:
                 with anyio.move_on_after(JOIN_PATIENCE_S):
                     await asked.wait()
                 if self._parts.settings.discovery.port_mapping:
-                    for line in settings.others:
-                        tasks.start_soon(self._open_pinhole, line)
                     tasks.start_soon(self._map_port, listen.port)
+                if not self._ring.advertise:
+                    tasks.start_soon(self._follow_other, listen, others)
                 if is_guessed:
                     tasks.start_soon(self._watch_address, listen)
                 yield
@@ -254,7 +257,10 @@ class RingMembership:
         world = self._parts.world
 
         def outgoing() -> bytes:
-            return own_address(listen, "", world.outgoing_hosts())[0].host
+            """In the family of our first line, while we have an interface for that."""
+            family, hosts = len(self.node.me.address.host), world.outgoing_hosts()
+            same = [host for host in hosts if len(ip_address(host).packed) == family]
+            return own_address(listen, "", same or hosts)[0].host
 
         whereabouts = Whereabouts(outgoing(), world.unix_s(), world.steady_s())
         while True:
@@ -264,6 +270,9 @@ class RingMembership:
             if finding is Finding.ELSEWHERE:
                 logger.info("this peer has another address host=%s", ip_address(whereabouts.outgoing))
                 self.node.moved_to(whereabouts.outgoing)
+            elif finding is Finding.OTHER_FAMILY:
+                logger.info("no way out in the first line's family host=%s", ip_address(whereabouts.outgoing))
+                self.node.goes_to(Address(host=whereabouts.outgoing, port=listen.port))
             elif finding is Finding.UNSURE:
                 self.node.look_around()
 
@@ -322,7 +331,8 @@ class RingMembership:
         async def note(outcome: MappingOutcome) -> None:
             before = self._mapping.state if self._mapping else MappingState.FAILED
             self._mapping = outcome
-            if not self._ring.advertise:  # the operator's statement stays
+            is_first = len(self.node.me.address.host) == len(own)
+            if is_first and not self._ring.advertise:  # the operator's statement stays
                 self.node.advertise_port(outside_port(outcome, port))
                 host = outside_host(outcome, self.node.me.address.host)
                 if host is not None and not self._is_private:
@@ -337,11 +347,36 @@ class RingMembership:
             with anyio.move_on_after(2, shield=True):
                 await mapper.release()
 
+    async def _follow_other(self, listen: HostPort, lines: Sequence[Line]) -> None:
+        """Our line in the other family is what our interfaces say; firewalls of IPv6 are asked to let others in, also
+        once that line has become our first. One that was our first from the start is `_map_port`'s.
+        """
+        starts_with_six = len(self.node.me.address.host) != IPV4_BYTES
+        while True:
+            hosts = self._parts.world.outgoing_hosts()
+            six = () if starts_with_six else other_lines(listen, _ANY_ADDRESS, hosts)
+            async with anyio.create_task_group() as tasks:
+                if six and self._parts.settings.discovery.port_mapping:
+                    tasks.start_soon(self._open_pinhole, six[0])
+                while starts_with_six or six == other_lines(listen, _ANY_ADDRESS, hosts):
+                    found = other_lines(listen, self.node.me.address, hosts)
+                    if found != lines:
+                        lines = found
+                        logger.info(
+                            "another line in the other family hosts=%s", [one.host.hex() for one in lines]
+                        )
+                        self.node.has_other(lines[0] if lines else None)
+                    await anyio.sleep(LOOK_EVERY_S)
+                    hosts = self._parts.world.outgoing_hosts()
+                tasks.cancel_scope.cancel()
+
     async def _open_pinhole(self, line: Line) -> None:
         mapper = PortMapper(list(self._parts.world.pinholes(str(ip_address(line.host)))), line.udp)
 
         async def note(outcome: MappingOutcome) -> None:
             logger.info("pinhole state=%s %s", outcome.state.value, outcome.explanation)
+            if outcome.state is MappingState.MAPPED:
+                self.node.test_other()
 
         await mapper.run(note)
 
@@ -584,14 +619,29 @@ def age_on(
 
 def other_lines(listen: HostPort, address: Address, outgoing: Sequence[str]) -> tuple[Line, ...]:
     """Our line in the other family, if the default listens there and it is no address of the house alone."""
-    if listen.host != ANY_IPV6 or len(address.host) != IPV4_BYTES:
+    if listen.host != ANY_IPV6:
         return ()
-    hosts = (ip_address(host) for host in outgoing if ":" in host)
+    hosts = (ip_address(host) for host in outgoing)
+    others = [host for host in hosts if len(host.packed) != len(address.host)]
     return tuple(
         Line(host=host.packed, udp=listen.port, tcp=listen.port)
-        for host in hosts
-        if host not in _UNIQUE_LOCAL and not host.is_link_local and not host.is_loopback
+        for host in others
+        if host not in _UNIQUE_LOCAL
+        and not host.is_link_local
+        and not host.is_loopback
+        # A private address of IPv4 is behind a router, which would have to be asked where it is outside.
+        and (host.version == IPV6_VERSION or host.is_global)
     )
+
+
+def as_last_run(
+    listen: HostPort, address: Address, last: PeerRecord | None, outgoing: Sequence[str]
+) -> Address:
+    """Our first line in the family that it had in our last run: in the other one nobody got through to us."""
+    others = other_lines(listen, address, outgoing)
+    if last is None or not others or len(last.lines[0].host) != len(others[0].host):
+        return address
+    return others[0].address
 
 
 def own_address(listen: HostPort, advertise: str, outgoing: Sequence[str]) -> tuple[Address, bool]:

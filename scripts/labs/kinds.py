@@ -96,6 +96,8 @@ KINDS: Mapping[str, Callable[[Internet, str], Made]] = MappingProxyType(
         "v6-upnp": _behind(Behaviour(v4=False, v6=True, asks_by=("upnp",))),
         "v6-open": _direct(v4=False, v6=True),
         "dual": _direct(v6=True),
+        "six-instead": _behind(Behaviour(v6=True, asks_by=("pinholes",))),
+        "dual-shut": _behind(Behaviour(v6=True, forwarded=("tcp", "udp"))),
         "slow": _direct(kbit_per_s=256),
         "lossy": _behind(Behaviour(asks_by=("upnp", "pcp"), loss=0.05)),
         "mtu-1280": _direct(mtu=1_280),

@@ -26,7 +26,7 @@ class Behaviour:
     forwarded: tuple[str, ...] = ()
     """Protocols that the owner has forwarded by hand, at the ring's port, to the first host."""
     asks_by: tuple[str, ...] = ()
-    """"upnp", "pcp": how hosts may have ports forwarded."""
+    """"upnp", "pcp": how hosts may have ports forwarded; "pinholes": by UPnP, and for IPv6 alone."""
     hairpins: bool = False
     """Whether its own hosts reach each other at its outside address."""
     loss: float = 0.0
@@ -47,6 +47,7 @@ def rules(one: Behaviour, lan: str) -> str:
     masquerade = '  oifname "lan" ct status dnat iifname "lan" masquerade\n' if one.hairpins else ""
     # miniupnpd 2.3.1 answers PCP by IPv6 also where it is switched off.
     deaf = "" if "pcp" in one.asks_by else '  iifname "lan" udp dport 5351 drop\n'
+    deaf += '  iifname "lan" ip protocol udp udp dport 1900 drop\n' if "pinholes" in one.asks_by else ""
     loses = f"numgen random mod 1000 < {round(one.loss * 1000)} drop"
     losses = f'  iifname "wan" {loses}\n  oifname "wan" {loses}\n' if one.loss else ""
     return f"""flush ruleset
@@ -122,6 +123,8 @@ def daemon_config(one: Behaviour, lan: str) -> str | None:
     if not one.asks_by:
         return None
     yes = {way: "yes" if way in one.asks_by else "no" for way in ("upnp", "pcp")}
+    if "pinholes" in one.asks_by:
+        yes["upnp"] = "yes"
     return f"""ext_ifname=wan
 listening_ip=lan
 port=0

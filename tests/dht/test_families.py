@@ -15,6 +15,7 @@ from msgspec.structs import replace as changed
 from dht.core.frames import Address as SocketAddress
 from dht.core.ids import NetworkId, PeerKey, key_of
 from dht.core.messages import Ping
+from dht.core.reachability import Reachability
 from dht.core.records import Contact, Line
 from dht.core.sessions import Session
 from dht.dialback import DialStream
@@ -150,7 +151,12 @@ def test_a_newcomer_is_asked_where_its_place_is_unless_we_have_no_such_address(
 
 @asynccontextmanager
 async def opened(
-    name: str, hosts: Sequence[str], wanted: int = 0, dial_stream: DialStream | None = None
+    name: str,
+    hosts: Sequence[str],
+    wanted: int = 0,
+    dial_stream: DialStream | None = None,
+    *,
+    is_guessed: bool = False,
 ) -> AsyncIterator[RingNode]:
     with bind((hosts[0], 0)) as probe:
         port = int(probe.getsockname()[1])
@@ -159,6 +165,7 @@ async def opened(
         rules=replace(RULES, id_check="ip"),
         address=first,
         others=tuple(map(Line.at, others)),
+        is_address_guessed=is_guessed,
         limits=TransportLimits.for_one_machine(),
         dial_backs_wanted=wanted,
     )
@@ -195,22 +202,116 @@ async def test_peers_with_ipv6_alone_and_peers_with_both_are_one_ideal_ring() ->
         assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.anyio
-async def test_a_test_of_reachability_dials_the_line_that_positions_follow_from() -> None:
-    dialled: list[SocketAddress] = []
+class Web:
+    """Streams get through to the hosts that are open."""
 
-    async def stream(address: SocketAddress, peer: bytes) -> bool:
+    def __init__(self, *closed: str) -> None:
+        self.closed = set(closed)
+        self.dialled: list[SocketAddress] = []
+
+    async def stream(self, address: SocketAddress, peer: bytes) -> bool:
         del peer
-        dialled.append(address)
+        self.dialled.append(address)
         await anyio.lowlevel.checkpoint()
-        return True
+        return address[0] not in self.closed
 
-    async with opened("both", ("127.1.0.1", "::1"), dial_stream=stream) as both:
+
+def hosts_of(node: RingNode, of: RingNode) -> list[str]:
+    """The hosts at which this node would call the other one."""
+    return [socket_address(line.host, 0)[0] for line in node.lines_of(of.me.peer)]
+
+
+@pytest.mark.anyio
+async def test_each_line_of_a_peer_is_tested_where_it_is() -> None:
+    web = Web()
+    async with opened("both", ("127.1.0.1", "::1"), dial_stream=web.stream) as both:
         await both.join([])
         async with opened("again", ("127.2.0.1", "::1"), wanted=1) as again:
             await again.join([both.lines_of(both.me.peer)[1].address])
             await until(lambda: again.statistics().reachability.startswith("Member. 1 peer"), within_s=60)
-            assert dialled == [("127.2.0.1", again.me.address.port)], "though they had met by IPv6"
+            await until(lambda: len(web.dialled) == 2, within_s=60)
+            port = again.me.address.port
+            assert set(web.dialled) == {("127.2.0.1", port), ("::1", port)}, "though they had met by IPv6"
+
+
+@pytest.mark.anyio
+async def test_a_second_line_that_nobody_gets_through_to_is_named_no_more_until_it_is_open() -> None:
+    web = Web("::1")
+    async with opened("both", ("127.1.0.1", "::1"), dial_stream=web.stream) as both:
+        await both.join([])
+        async with opened("again", ("127.2.0.1", "::1"), wanted=1) as again:
+            await again.join([both.me.address])
+            await until(lambda: hosts_of(both, again) == ["127.2.0.1"], within_s=120)
+            assert again.statistics().standing is Reachability.MEMBER
+            web.closed.clear()
+            again.test_other()
+            await until(lambda: hosts_of(both, again) == ["127.2.0.1", "::1"], within_s=120)
+
+
+@pytest.mark.anyio
+async def test_a_second_line_that_changes_is_followed_and_the_ring_is_told() -> None:
+    async with opened("both", ("127.1.0.1", "::1"), dial_stream=Web().stream) as both:
+        await both.join([])
+        async with opened("again", ("127.2.0.1", "::1"), wanted=1) as again:
+            await again.join([both.me.address])
+            await until(lambda: hosts_of(both, again) == ["127.2.0.1", "::1"], within_s=120)
+            again.has_other(SIX)
+            await until(lambda: hosts_of(both, again) == ["127.2.0.1", BY_SIX[0]], within_s=60)
+            again.has_other(None)
+            await until(lambda: hosts_of(both, again) == ["127.2.0.1"], within_s=60)
+
+
+@pytest.mark.anyio
+async def test_where_the_first_line_is_dead_the_second_becomes_the_first() -> None:
+    web = Web("127.2.0.1")
+    async with opened("both", ("127.1.0.1", "::1"), dial_stream=web.stream) as both:
+        await both.join([])
+        async with opened("again", ("127.2.0.1", "::1"), wanted=1, is_guessed=True) as again:
+            await again.join([both.me.address])
+            await until(lambda: hosts_of(both, again) == ["::1"], within_s=120)
+            await until(lambda: again.statistics().standing is Reachability.MEMBER, within_s=60)
+            nodes = (both, again)
+            await until(lambda: all(node.statistics().is_ideal for node in nodes), within_s=60)
+            assert again.my_arcs()
+
+
+@pytest.mark.anyio
+async def test_a_first_line_that_dies_later_gives_way_to_the_second_if_that_is_open_then() -> None:
+    web = Web()
+    async with opened("both", ("127.1.0.1", "::1"), dial_stream=web.stream) as both:
+        await both.join([])
+        async with opened("again", ("127.2.0.1", "::1"), wanted=1, is_guessed=True) as again:
+            await again.join([both.me.address])
+            await until(lambda: len(web.dialled) == 2, within_s=60)
+            assert hosts_of(both, again) == ["127.2.0.1", "::1"]
+            web.closed.add("127.2.0.1")
+            again.test_reachability()
+            await until(lambda: hosts_of(both, again) == ["::1"], within_s=120)
+            await until(lambda: again.statistics().standing is Reachability.MEMBER, within_s=40)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("tester", "closed", "is_guessed", "expected"),
+    [
+        (("127.1.0.1", "::1"), ("127.2.0.1", "::1"), True, ["127.2.0.1"]),
+        (("127.1.0.1", "::1"), ("127.2.0.1",), False, ["127.2.0.1", "::1"]),
+        (("127.1.0.1",), ("127.2.0.1",), True, ["127.2.0.1", "::1"]),
+    ],
+    ids=["both are dead", "the operator stated it", "nobody can test the second"],
+)
+async def test_the_first_line_stays_first(
+    tester: Sequence[str], closed: Sequence[str], is_guessed: bool, expected: Sequence[str]
+) -> None:
+    web = Web(*closed)
+    async with opened("both", tester, dial_stream=web.stream) as both:
+        await both.join([])
+        async with opened("again", ("127.2.0.1", "::1"), wanted=1, is_guessed=is_guessed) as again:
+            await again.join([both.me.address])
+            await until(lambda: again.statistics().standing is Reachability.LEAF, within_s=200)
+            await until(lambda: len(web.dialled) >= 2, within_s=200)
+            await until(lambda: hosts_of(both, again) == expected, within_s=60)
+            assert again.statistics().standing is Reachability.LEAF
 
 
 @pytest.mark.parametrize(("is_strict", "expected"), [(True, BY_FOUR), (False, BY_SIX)])

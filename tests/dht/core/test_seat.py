@@ -18,6 +18,7 @@ from dht.core.seat import (
     LeaveAsked,
     LeaveRing,
     NameRelays,
+    OpenElsewhere,
     Phase,
     PortFound,
     Reason,
@@ -322,6 +323,17 @@ def test_a_changed_address_moves_a_guesser_which_keeps_its_own_port() -> None:
     ]
     assert keeper.tell(HostSeen(host=OUTSIDE), 1.0) == [], "no news"
     assert keeper.tell(HostSeen(host=SIX), 1.0) == [], "positions follow from the other line"
+
+
+def test_a_line_of_the_other_family_becomes_the_first_and_nobody_who_was_told_his_address_moves() -> None:
+    six = Address(host=SIX, port=4484)
+    there = replace(SEAT, address=six)
+    event = OpenElsewhere(address=six)
+    keeper = joining(ANNA, is_guessed=True)
+    assert keeper.tell(event, 0.0) == [start(Reason.FAMILY, there), join(ANNA), RetestReachability()]
+    assert keeper.tell(event, 1.0) == [], "no news"
+    assert keeper.tell(HostSeen(host=OUTSIDE), 1.0) == [], "positions follow from the other line now"
+    assert joining(ANNA).tell(event, 0.0) == []
 
 
 def test_a_port_with_another_number_outside_is_the_one_to_advertise() -> None:

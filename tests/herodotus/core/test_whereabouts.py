@@ -57,3 +57,15 @@ def test_a_clock_that_was_set_ahead_is_one_sleep() -> None:
     watching = Whereabouts(host(WIFI), 1_000.0, 0.0)
     found = [watching.look(host(WIFI), host(OPEN), 5_000.0 + at, at) for at in (10.0, 20.0, 30.0)]
     assert found == [Finding.UNSURE, Finding.NOTHING, Finding.NOTHING]
+
+
+def test_where_the_family_of_our_address_is_gone_for_three_looks_we_are_in_the_other_one() -> None:
+    six, ours = "2001:4860::1", host("2001:4860::1")
+    watching = Whereabouts(host(six), 1_000.0, 0.0)
+    looks = ["127.0.0.1", WIFI, WIFI, six, WIFI, WIFI, WIFI, WIFI]
+    found = [
+        watching.look(host(there), ours, 1_010.0 + 10 * n, 10.0 * (n + 1)) for n, there in enumerate(looks)
+    ]
+    nothing, gone = Finding.NOTHING, Finding.OTHER_FAMILY
+    assert found == [nothing, nothing, nothing, Finding.UNSURE, nothing, nothing, gone, nothing]
+    assert watching.outgoing == host(WIFI)

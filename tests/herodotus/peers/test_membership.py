@@ -18,6 +18,7 @@ from herodotus.core.settings.fields import HostPort
 from herodotus.core.status import PlacesStatus, SilentStatus
 from herodotus.peers.membership import (
     age_on,
+    as_last_run,
     first_slot,
     other_lines,
     outside_host,
@@ -171,6 +172,13 @@ def test_a_peer_is_where_it_was_told_or_where_its_datagrams_leave(
         ("::", "192.0.2.7", ("192.0.2.7", "fd00::7"), []),  # of the house alone
         ("::", "192.0.2.7", ("192.0.2.7", "fe80::7"), []),
         ("::", "2001:db8::7", ("2001:db8::7",), []),  # it is the first already
+        (
+            "::",
+            "2001:db8::7",
+            ("192.168.1.7", "2001:db8::7"),
+            [],
+        ),  # behind a router: where, others alone know
+        ("::", "2001:db8::7", ("8.8.4.4", "2001:db8::7"), ["8.8.4.4"]),
         ("0.0.0.0", "192.0.2.7", ("192.0.2.7", "2001:db8::7"), []),
     ],
 )
@@ -181,6 +189,26 @@ def test_a_peer_on_two_families_has_a_second_line(
     lines = other_lines(HostPort(host=listen, port=4484), address, outgoing)
     assert [str(ip_address(line.host)) for line in lines] == expected
     assert all((line.udp, line.tcp) == (4484, 4484) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("last", "outgoing", "expected"),
+    [
+        (None, ("192.0.2.7", "2001:db8::7"), "192.0.2.7"),
+        ("192.0.2.99", ("192.0.2.7", "2001:db8::7"), "192.0.2.7"),
+        ("2001:db8::99", ("192.0.2.7", "2001:db8::7"), "2001:db8::7"),
+        ("2001:db8::99", ("192.0.2.7",), "192.0.2.7"),
+    ],
+)
+def test_a_peer_begins_in_the_family_of_its_last_run(
+    last: str | None, outgoing: tuple[str, ...], expected: str
+) -> None:
+    """Else a peer whose IPv4 nobody gets through to would sit elsewhere at each start, until a test has found that."""
+    address = Address(host=ip_address(last).packed, port=1) if last is not None else None
+    record = None if address is None else replace(peer_number(1), lines=(Line.at(address),))
+    first = Address(host=ip_address(outgoing[0]).packed, port=4484)
+    found = as_last_run(HostPort(host="::", port=4484), first, record, outgoing)
+    assert found == Address(host=ip_address(expected).packed, port=4484)
 
 
 def test_no_charter_has_longer_lists_than_a_state_can_carry() -> None:
