@@ -42,6 +42,7 @@ from herodotus.core.orders import (
     Order,
     OrderReport,
     Pause,
+    RebuildWords,
     Remove,
     Resume,
     Say,
@@ -86,7 +87,8 @@ from herodotus.portal.holders import RingDirections
 from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.operator_rule import OperatorRule, operator_token
 from herodotus.portal.other_holders import Elsewhere
-from herodotus.store import HomeArchive, archive_settings, id_of_facts
+from herodotus.search.follower import Follower, FollowerParts
+from herodotus.store import HomeArchive, archive_settings, free_bytes_at, id_of_facts
 from herodotus.world import World
 
 LOG_READING = Lane("reading the log", 1)
@@ -119,6 +121,7 @@ class Peer:
         http = parts.settings.http
         files = archive_settings(parts.settings, parts.charter, parts.peer_id)
         self._archive = HomeArchive(parts.home, world, files, is_surveyed=http.survey)
+        self._search = self._make_search()
         shelf = Shelf(self._archive.catalogue, world)
         self._membership = RingMembership(
             MembershipParts(
@@ -228,6 +231,18 @@ class Peer:
         )
         front = Front(lambda: shelf.stamp, world.unix_s)
         self._portal = world.serve(http, self._handlers, front, self._line_to)
+
+    def _make_search(self) -> Follower:
+        home = self._parts.home
+        return Follower(
+            FollowerParts(
+                folder=home.words,
+                settings=self._parts.settings.search,
+                changes=self._archive.wait_changes,
+                workers=self._world,
+                free_bytes=partial(free_bytes_at, home.path),
+            )
+        )
 
     def _line_to(self, reader: str) -> LinePacer | None:
         one_house = self._parts.charter.allow_private_addresses
@@ -477,6 +492,9 @@ class Peer:
             report = await self._daily.perform(order)
             self._rests.look()
             return report
+        if isinstance(order, RebuildWords):
+            self._search.rebuild()
+            return OrderReport(facts={})
         if isinstance(order, Stay):
             return OrderReport(facts={"was_draining": await self._leaving.stay()})
         if isinstance(order, Drain | HandOver):
@@ -551,6 +569,7 @@ class Peer:
             helping=self._helping.status(),
             stewards=self._steward.status(),
             store=store,
+            search=await self._search.status(),
             copies={str(copies): count for copies, count in self._copies.histogram.items()},
             copying=replace(
                 self._copies.status(store.bytes / max(1, store.captures)),
@@ -583,6 +602,7 @@ class Peer:
             self.read_token()
             async with (
                 self._archive.opened(),
+                self._search.running(),
                 self._membership.opened(),
                 self._observation.kept(self._membership.node),
                 self._budget.kept(self._membership.traffic, self._carried),

@@ -53,7 +53,6 @@ CALLED_BY_LIBRARIES: Mapping[str, str] = {
 
 _LOOKED_AT = "tests look at it: nothing else shows that what was held is given back"
 _HURTS = "part of what a simulated machine can suffer; the tests of stores ask for it"
-_OF_WORDS = "the face between the writer of the index of words and its questions, which both come next"
 _QUESTIONS = "questions in words, for which readers' pages come next"
 EXCEPTIONS: Mapping[str, str] = {
     "herodotus.core.search.grammar:parse": _QUESTIONS,
@@ -61,15 +60,6 @@ EXCEPTIONS: Mapping[str, str] = {
     "herodotus.search.asking:answer": _QUESTIONS,
     "herodotus.search.queries:Arc": _QUESTIONS,
     "herodotus.search.queries:Weight": _QUESTIONS,
-    **dict.fromkeys(
-        (
-            *(f"herodotus.core.search.fields:{name}" for name in ("OPEN", "UNKNOWN", "WEIGHTS")),
-            *(f"herodotus.core.search.fields:{name}" for name in ("spell_id", "sites_of")),
-            *(f"herodotus.search.schema:{name}" for name in ("by_id", "make_index", "words_of", "stems_of")),
-            "herodotus.core.search.text:extract",
-        ),
-        _OF_WORDS,
-    ),
     "crawler.rocks:RocksRows.cache_bytes_max": _LOOKED_AT,
     "herodotus.peers.net.answer_memory:AnswerRoom.bytes_held": _LOOKED_AT,
     "herodotus.core.settings.sections:HttpSettings.gateway": "without effect now; configurations of before have it",

@@ -29,6 +29,8 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
     if store.problem is not None:
         yield store.problem
     yield from _of_the_files(store, copying.without_source)
+    if status.search.problem is not None:
+        yield f"The search: {status.search.problem}"
     if status.restored:
         yield (
             f"{', '.join(status.restored)} of the home was lost or damaged, and is as it was before: check the disk,"

@@ -17,6 +17,7 @@
     │   │   ├── UnusableArchiveError    the archive as a whole cannot be opened
     │   │   ├── IndexFailedError        the index cannot be written: nothing is stored until the next opening
     │   │   ├── StoreRefusedError       nothing can be stored now (disk full, read-only, failed); reading continues
+    │   │   ├── SearchFailedError       the index of words cannot be read or written; it is tried again, or made again
     │   │   └── CursorExpiredError      a stream's cursor belongs to an index that was rebuilt since
     │   └── CallError              a call to another peer had no answer (`herodotus.peers.calls`)
     ├── PeerFault         exit 1   another peer broke the rules: distrust it, carry on
@@ -203,6 +204,10 @@ class UpkeepStoppedError(ArchiveError):
 class CursorExpiredError(ArchiveError):
     def __init__(self) -> None:
         super().__init__("the stream's cursor is of an index that was rebuilt since: start the stream again")
+
+
+class SearchFailedError(ArchiveError):
+    """All else of the archive goes on without it."""
 
 
 def told_to_readers(error: ArchiveError) -> str:

@@ -184,8 +184,13 @@ class Stay:
     """Take the order to drain back."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildWords:
+    """Make the index of words again; the present one answers until the new one has everything."""
+
+
 CrawlControl = Pause | Resume | Begin | Seeds
-Order = ArchiveOrder | CrawlControl | HandOver | Drain | Stay
+Order = ArchiveOrder | CrawlControl | RebuildWords | HandOver | Drain | Stay
 ORDERS: dict[str, type[Order]] = {
     "import": Import,
     "export": Export,
@@ -195,6 +200,7 @@ ORDERS: dict[str, type[Order]] = {
     "verify": Verify,
     "expunge": Expunge,
     "rebuild-index": RebuildIndex,
+    "rebuild-words": RebuildWords,
     "remove": Remove,
     "notices": NoticeOrder,
     "stats": Statistics,

@@ -505,6 +505,24 @@ class SaidStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchStatus:
+    """The index of words."""
+
+    state: str = "off"
+    """`off`, `waiting` (for the archive), `filling` (it lacks words of old captures), `level`, `resting` (`problem`
+    says why)."""
+    documents: int = 0
+    """Runs of captures of one page with one text."""
+    bytes: int = 0
+    waiting: int = 0
+    """Captures that came, and cannot be found by their words yet."""
+    share: float = 0.0
+    """Of the archive, so much was read."""
+    is_rebuilding: bool = False
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerStatus:
     """`copies` counts captures by how many peers hold them."""
 
@@ -527,6 +545,7 @@ class PeerStatus:
     helping: HelpingStatus = field(default_factory=HelpingStatus)
     stewards: StewardStatus = field(default_factory=StewardStatus)
     store: StoreStatus = field(default_factory=StoreStatus)
+    search: SearchStatus = field(default_factory=SearchStatus)
     copies: dict[str, int] = field(default_factory=dict)
     copying: CopiesStatus = field(default_factory=CopiesStatus)
     notices: NoticesStatus = field(default_factory=NoticesStatus)

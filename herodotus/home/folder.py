@@ -121,6 +121,11 @@ class Home:
         return self.state / "draining"
 
     @property
+    def words(self) -> Path:
+        """The index of words: derived from the archive, may be deleted while no peer runs."""
+        return self.path / "words"
+
+    @property
     def log(self) -> Path:
         return self.path / "log"
 

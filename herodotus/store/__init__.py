@@ -4,6 +4,7 @@ from them.
 Other rooms import only the names exported here, no module below. `faces` defines the calls.
 """
 
+from herodotus.store.changes import ArchiveChanges, Changes
 from herodotus.store.committer import Bell, current_bell
 from herodotus.store.deletion import as_warc
 from herodotus.store.disk import free_bytes_at
@@ -44,11 +45,13 @@ __all__ = [
     "HISTORY_MAX",
     "MEMBER_BYTES_MAX",
     "Acknowledge",
+    "ArchiveChanges",
     "ArchiveSettings",
     "Around",
     "Bell",
     "Broken",
     "Catalogue",
+    "Changes",
     "Checked",
     "ContainerFacts",
     "Cursor",

@@ -170,6 +170,11 @@ class Archive:
         there: they can be sent as they lie, and nobody checks their digests and signatures again."""
         self.on_stored: Callable[[Sequence[CaptureId]], None] = lambda ids: None
         """Called with captures that have just become durable, in the thread that committed them: it must be quick."""
+        self.on_written: Callable[[IndexBatch], None] | None = None
+        """Called with each batch that adds or takes away captures, when it can be read, under `lock`: it must be
+        quick."""
+        self.on_removals: Callable[[], None] = lambda: None
+        """Called when `removed` changed, in the thread that changed it: it must be quick."""
         self.on_gone: Callable[[], None] = lambda: None
         """Called when captures left the index that new ones may be about to refer to."""
 
@@ -187,6 +192,7 @@ class Archive:
     def removed(self, removed: Removals) -> None:
         self._removed = removed
         self.removals += 1
+        self.on_removals()
 
     # -- storing ------------------------------------------------------------------------------------------
 
@@ -372,6 +378,8 @@ class Archive:
         do_members_change = self.directories.prepare(batch)
         self.index.write(batch)
         self.captures += batch.added
+        if self.on_written is not None:
+            self.on_written(batch)
         if do_members_change:
             self.directories.applied()
 

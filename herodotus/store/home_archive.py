@@ -18,6 +18,7 @@ from herodotus.core.ports import Clocks, Lane, Workers
 from herodotus.core.status import StoreStatus
 from herodotus.home.folder import Home
 from herodotus.store.catalogue import ArchiveCatalogue
+from herodotus.store.changes import ArchiveChanges
 from herodotus.store.faces import Catalogue, Holdings
 from herodotus.store.grace import keep_grace
 from herodotus.store.holdings import ArchiveHoldings
@@ -158,6 +159,10 @@ class HomeArchive:
         self._reason = str(error) or type(error).__name__
         expected = isinstance(error, ArchiveError | OSError)
         logger.error("archive unusable error=%s", error, exc_info=None if expected else error)
+
+    async def wait_changes(self) -> ArchiveChanges:
+        """As `wait_open`, for one that derives an index from the captures."""
+        return ArchiveChanges((await self.wait_open()).archive)
 
     async def perform(self, order: ArchiveOrder, say: Say) -> OrderReport:
         """Performs a command's order that came through the order socket."""

@@ -86,6 +86,14 @@ def _keys_of(archive: Archive, subject: Subject) -> Iterator[bytes]:
         yield from (key[1:] for key, _ in archive.index.scan(prefix, after(prefix)))
 
 
+def covered_positions(archive: Archive, subject: Subject) -> Iterator[bytes]:
+    """Of the URLs that have captures which it covers; one may come twice."""
+    if subject.kind == "digest":
+        yield from (id_.key[:KEY_BYTES] for id_ in Reader(archive).of_payload(digest_of(subject)))
+        return
+    yield from (position_of(url)[:KEY_BYTES] for url in _addresses_of(archive, subject))
+
+
 def _addresses_of(archive: Archive, subject: Subject) -> Iterator[str]:
     wanted = Removals.of_subjects([subject])
     for start, end in _ranges_of(subject):

@@ -349,6 +349,19 @@ class RemovalsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """The index of words, by which pages are found."""
+
+    enabled: bool = flag().setting(
+        True,
+        "keep an index of the words of the pages that this peer holds; without it nothing is found by its words",
+    )
+    cpu_share: float = number(0.01, 1).setting(
+        0.25, "of one processor, at most, for reading the words of new captures"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleSettings:
     """How the daemon stops."""
 
@@ -386,6 +399,7 @@ class Settings:
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     archive: ArchiveFilesSettings = field(default_factory=ArchiveFilesSettings)
     removals: RemovalsSettings = field(default_factory=RemovalsSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     log: LogSettings = field(default_factory=LogSettings)
 

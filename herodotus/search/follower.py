@@ -1,0 +1,169 @@
+"""How does a running peer keep its index of words? A task that follows the archive, slowly enough not to disturb.
+
+The library (5 MB) is loaded when the archive is open. A failure here stops nothing else: the search rests, says why,
+and tries again, ever more rarely. Simulated peers have none, as the library has threads of its own.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from herodotus.core.errors import ArchiveError, SearchFailedError
+from herodotus.core.ports import Lane, Workers
+from herodotus.core.settings.sections import SearchSettings
+from herodotus.core.status import SearchStatus
+from herodotus.store import ArchiveChanges, current_bell
+
+if TYPE_CHECKING:
+    from herodotus.search.index import WordIndex
+    from herodotus.search.keeper import Keeper
+
+logger = logging.getLogger(__name__)
+
+PERIOD_S = 10.0
+"""Between two looks for new captures: with a commit after 30 s, and the share of a processor, each is found within a
+minute."""
+PAUSE_MAX_S = 600.0
+CLOSING_S = 2.0
+"""For what is left to do when the peer stops."""
+SEARCHING = Lane("index of words", 1)
+_PROBLEM_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerParts:
+    folder: Path
+    settings: SearchSettings
+    changes: Callable[[], Awaitable[ArchiveChanges]]
+    """Waits for the archive."""
+    workers: Workers
+    free_bytes: Callable[[], int]
+
+
+class Follower:
+    def __init__(self, parts: FollowerParts) -> None:
+        self._parts = parts
+        self._keeper: Keeper | None = None
+        self._problem: str | None = None
+        self._wake = anyio.Event()
+        self._is_waiting = False
+
+    @property
+    def words(self) -> "WordIndex | None":
+        """The index that answers; None while there is none."""
+        return None if self._keeper is None else self._keeper.words
+
+    def rebuild(self) -> None:
+        """Make the index again from the archive; the present one answers meanwhile. SearchFailedError where there is
+        none."""
+        if self._keeper is None:
+            raise SearchFailedError(self._problem or "this peer has no index of words now")
+        self._keeper.rebuild()
+        self._wake.set()
+
+    async def status(self) -> SearchStatus:
+        keeper = self._keeper
+        if keeper is None:
+            state = "resting" if self._problem else "waiting" if self._is_waiting else "off"
+            return SearchStatus(state=state, problem=self._problem)
+        size = await self._parts.workers.work(keeper.bytes_used, Lane("index of words counting", 1))
+        is_filling = keeper.share < 1 and not keeper.is_building
+        return SearchStatus(
+            state="resting" if self._problem else "filling" if is_filling else "level",
+            documents=keeper.words.documents,
+            bytes=size,
+            waiting=keeper.waiting,
+            share=round(keeper.share, 3),
+            is_rebuilding=keeper.is_building,
+            problem=self._problem,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        parts = self._parts
+        if not parts.settings.enabled or not parts.workers.has_threads:
+            yield
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._follow)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+
+    async def _follow(self) -> None:
+        self._is_waiting = True
+        self._bell = current_bell(self._parts.workers)
+        changes = await self._parts.changes()
+        pause_s = PERIOD_S
+        try:
+            while True:
+                try:
+                    await self._pass(changes)
+                    self._problem, pause_s = None, PERIOD_S
+                except (ArchiveError, OSError) as error:
+                    self._rest(str(error))
+                    pause_s = min(2 * pause_s, PAUSE_MAX_S)
+                except Exception as error:  # a fault of the search must not stop readers and writers
+                    logger.exception("the index of words failed")
+                    self._rest(f"{type(error).__name__}: {error}")
+                    pause_s = min(2 * pause_s, PAUSE_MAX_S)
+                with anyio.move_on_after(pause_s):
+                    await self._wake.wait()
+                self._wake = anyio.Event()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._close()
+
+    async def _pass(self, changes: ArchiveChanges) -> None:
+        """All that there is to do now."""
+        parts = self._parts
+        started = anyio.current_time()
+        if self._keeper is None:
+            self._keeper = await parts.workers.work(partial(self._opened, changes), SEARCHING)
+        while await parts.workers.work(self._keeper.step, SEARCHING):
+            self._problem = None
+            worked_s = anyio.current_time() - started
+            await anyio.sleep(worked_s * (1 / parts.settings.cpu_share - 1))
+            started = anyio.current_time()
+
+    def _opened(self, changes: ArchiveChanges) -> "Keeper":
+        from herodotus.search.keeper import Keeper
+
+        parts = self._parts
+        return Keeper(
+            parts.folder,
+            changes,
+            now=parts.workers.steady_s,
+            free_bytes=parts.free_bytes,
+            on_removals=partial(self._bell.ring, self._hurry),
+        )
+
+    def _hurry(self) -> None:
+        self._wake.set()
+
+    def _rest(self, problem: str) -> None:
+        logger.warning("words of new captures are not read error=%s", problem)
+        self._problem = problem[:_PROBLEM_SHOWN]
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.give_up()
+
+    async def _close(self) -> None:
+        keeper, self._keeper, self._is_waiting = self._keeper, None, False
+        if keeper is None:
+            return
+        steady_s = self._parts.workers.steady_s
+        end_s = steady_s() + CLOSING_S
+        try:
+            await self._parts.workers.work(
+                lambda: keeper.close(may_go_on=lambda: steady_s() < end_s), SEARCHING
+            )
+        except (ArchiveError, OSError) as error:
+            logger.warning("the index of words was not closed error=%s", error)

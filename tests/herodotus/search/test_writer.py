@@ -1,0 +1,169 @@
+"""Is the index, however it came about, the one that is made anew from the archive?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from herodotus.core.bundles import Visit
+from herodotus.core.removals import subject_of
+from herodotus.core.search.fields import OPEN
+from herodotus.search import writer as writing
+from herodotus.store.changes import Changes
+from tests.herodotus.search.indexing import URLS, Bench, found_with, place
+from tests.herodotus.store.making import NOW_S, note_visits
+
+TEXTS = ["one first text", "another second text", "the third"]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path / "words")
+    yield made
+    made.words.release()
+
+
+def spells_of(bench: Bench, url: str) -> list[tuple[int, int]]:
+    rows = [row for row in bench.documents() if row[0] == place(url)]
+    return [(first - NOW_S, until if until == OPEN else until - NOW_S) for _, first, until, _ in rows]
+
+
+def test_a_page_that_flips_has_three_documents(bench: Bench) -> None:
+    for day, text in enumerate("ABA"):
+        bench.put(URLS[0], day, f"text {text}")
+        bench.catch_up()
+    assert spells_of(bench, URLS[0]) == [(0, 1), (1, 2), (2, OPEN)]
+    assert bench.documents() == bench.anew()
+
+
+def test_unchanged_days_write_nothing(bench: Bench) -> None:
+    bench.put(URLS[0], 0, "the text")
+    bench.catch_up()
+    before = {path.name: path.read_bytes() for path in bench.folder.iterdir() if path.suffix != ".json"}
+    for day in range(1, 600):
+        bench.put(URLS[0], day, f"the text</p><!-- {day} --><p>")
+    bench.catch_up()
+    assert bench.archive.captures == 600
+    assert {
+        path.name: path.read_bytes() for path in bench.folder.iterdir() if path.suffix != ".json"
+    } == before
+
+
+def test_a_visit_changes_nothing(bench: Bench) -> None:
+    bench.put(URLS[0], 0, "the text")
+    bench.catch_up()
+    note_visits(bench.archive, Visit(url=URLS[0], time_s=NOW_S + 9, status=304))
+    assert bench.changes.take().came == ()
+    assert spells_of(bench, URLS[0]) == [(0, OPEN)]
+
+
+def test_what_is_removed_is_gone_after_the_next_step_and_comes_back(bench: Bench) -> None:
+    for url in URLS:
+        bench.put(url, 0, "secret")
+    bench.catch_up()
+    bench.remove(subject_of("host", "a.example"))
+    bench.catch_up(steps=1)
+    assert found_with(bench.words, "secret") == 3
+    bench.remove()
+    bench.catch_up()
+    assert found_with(bench.words, "secret") == len(URLS)
+
+
+def test_a_batch_is_committed_when_it_is_large_or_old(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "COMMIT_CAPTURES", 3)
+    bench.catch_up()
+    for url in URLS[:2]:
+        bench.put(url, 0, "early")
+    bench.catch_up(steps=1)
+    assert found_with(bench.words, "early") == 0
+    bench.now_s += writing.COMMIT_S
+    bench.catch_up(steps=1)
+    assert found_with(bench.words, "early") == 2
+    for url in URLS[2:5]:
+        bench.put(url, 0, "late")
+    bench.catch_up(steps=1)
+    assert found_with(bench.words, "late") == 3
+
+
+def test_more_changes_than_may_wait_are_found_by_a_comparison(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "WAITING_MAX", 2)
+    monkeypatch.setattr(writing, "KEYS_A_STEP", 2)
+    for day in range(3):
+        for url in URLS:
+            bench.put(url, day, f"day {day}")
+    for url in URLS[:5]:
+        bench.delete(url)
+    bench.catch_up()
+    assert bench.documents() == bench.anew()
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from(URLS), st.integers(0, 9), st.sampled_from(TEXTS)),
+    st.tuples(st.just("delete"), st.sampled_from(URLS)),
+    st.tuples(
+        st.just("remove"),
+        st.lists(
+            st.sampled_from(
+                [
+                    subject_of("host", "a.example"),
+                    subject_of("url", URLS[6]),
+                    subject_of("prefix", "https://b.example/y"),
+                    subject_of("digest", "00" * 32),
+                ]
+            ),
+            max_size=2,
+        ),
+    ),
+    st.tuples(st.just("step"), st.integers(0, 3)),
+    st.tuples(st.just("commit")),
+    st.tuples(st.just("kill")),
+    st.tuples(st.just("close")),
+    st.tuples(st.just("overflow")),
+)
+
+
+def act(bench: Bench, action: tuple[object, ...]) -> None:
+    match action:
+        case ("put", str(url), int(day), str(text)):
+            bench.put(url, day, text)
+        case ("delete", str(url)):
+            bench.delete(url)
+        case ("remove", list(subjects)):
+            bench.remove(*subjects)
+        case ("step", int(steps)):
+            bench.catch_up(steps)
+        case ("commit",):
+            bench.writer.commit()
+        case ("kill",):
+            bench.kill()
+            bench.open()
+        case ("close",):
+            bench.close()
+            bench.open()
+        case ("overflow",):
+            taken = bench.changes.take()
+            bench.writer.take(Changes(came=(), gone=(), tail=taken.tail, is_whole=False))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(ACTIONS, max_size=25))
+def test_whatever_happens_the_documents_are_those_of_an_index_made_anew(
+    actions: list[tuple[object, ...]],
+) -> None:
+    with (
+        TemporaryDirectory() as folder,
+        patch.multiple(writing, CAPTURES_A_STEP=2, KEYS_A_STEP=3, COMMIT_CAPTURES=5),
+    ):
+        bench = Bench(Path(folder) / "words")
+        for action in actions:
+            act(bench, action)
+        bench.catch_up()
+        assert bench.documents() == bench.anew()
+        assert bench.writer.is_level
+        bench.words.release()
