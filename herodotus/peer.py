@@ -4,6 +4,7 @@ Everything concrete is built here and hangs from one task group, so that stoppin
 no error is lost. The life: lock the home, open the parts, say "ready", wait for a signal, drain, leave.
 """
 
+import hashlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,7 @@ from herodotus.core.orders import (
     Remove,
     Resume,
     Say,
+    Search,
     Stay,
     Why,
 )
@@ -79,6 +81,7 @@ from herodotus.peers.reach import ReachWatch
 from herodotus.peers.rests import Rests
 from herodotus.peers.standings import standings_now
 from herodotus.portal.answer_cache import Front
+from herodotus.portal.api.search import reported
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.client_limits import is_outside
@@ -87,7 +90,9 @@ from herodotus.portal.holders import RingDirections
 from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.operator_rule import OperatorRule, operator_token
 from herodotus.portal.other_holders import Elsewhere
+from herodotus.portal.word_search import WordSearch
 from herodotus.search.follower import Follower, FollowerParts
+from herodotus.search.looking import WordLook
 from herodotus.store import HomeArchive, archive_settings, free_bytes_at, id_of_facts
 from herodotus.world import World
 
@@ -204,6 +209,12 @@ class Peer:
             peer=name,
             takes_saves=saves is not None,
         )
+        self._words = WordSearch(
+            shelf=shelf,
+            look=WordLook(lambda: self._search.words, world.unix_s),
+            now_s=lambda: int(world.unix_s()),
+            secret=hashlib.sha256(b"search tokens" + parts.key.private_bytes_raw()).digest(),
+        )
         self._operator = OperatorRule(has_public_name=bool(http.public_url))
         self._rooms = PortalRooms(
             shelf=shelf,
@@ -220,6 +231,7 @@ class Peer:
             saves=saves,
             peer=name,
             drift_days=http.drift_days,
+            words=self._words,
         )
         self._handlers = Handlers(
             self.status,
@@ -502,6 +514,8 @@ class Peer:
             return await (
                 self._drain(order, say) if isinstance(order, Drain) else self._hand_over(order, say)
             )
+        if isinstance(order, Search):
+            return await reported(self._words, order)
         report = await self._archive.perform(order, say)
         if isinstance(order, Why) and report.facts is not None:
             holders = await self._copies.told_by_holders(id_of_facts(report.facts))

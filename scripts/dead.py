@@ -53,13 +53,7 @@ CALLED_BY_LIBRARIES: Mapping[str, str] = {
 
 _LOOKED_AT = "tests look at it: nothing else shows that what was held is given back"
 _HURTS = "part of what a simulated machine can suffer; the tests of stores ask for it"
-_QUESTIONS = "questions in words, for which readers' pages come next"
 EXCEPTIONS: Mapping[str, str] = {
-    "herodotus.core.search.grammar:parse": _QUESTIONS,
-    "herodotus.core.search.grammar:is_in_words": _QUESTIONS,
-    "herodotus.search.asking:answer": _QUESTIONS,
-    "herodotus.search.queries:Arc": _QUESTIONS,
-    "herodotus.search.queries:Weight": _QUESTIONS,
     "crawler.rocks:RocksRows.cache_bytes_max": _LOOKED_AT,
     "herodotus.peers.net.answer_memory:AnswerRoom.bytes_held": _LOOKED_AT,
     "herodotus.core.settings.sections:HttpSettings.gateway": "without effect now; configurations of before have it",

@@ -18,6 +18,7 @@
     │   │   ├── IndexFailedError        the index cannot be written: nothing is stored until the next opening
     │   │   ├── StoreRefusedError       nothing can be stored now (disk full, read-only, failed); reading continues
     │   │   ├── SearchFailedError       the index of words cannot be read or written; it is tried again, or made again
+    │   │   ├── SearchRestsError        the index of words cannot be asked now: it is made, or the operator wants none
     │   │   └── CursorExpiredError      a stream's cursor belongs to an index that was rebuilt since
     │   └── CallError              a call to another peer had no answer (`herodotus.peers.calls`)
     ├── PeerFault         exit 1   another peer broke the rules: distrust it, carry on
@@ -208,6 +209,10 @@ class CursorExpiredError(ArchiveError):
 
 class SearchFailedError(ArchiveError):
     """All else of the archive goes on without it."""
+
+
+class SearchRestsError(ArchiveError):
+    """A sentence."""
 
 
 def told_to_readers(error: ArchiveError) -> str:

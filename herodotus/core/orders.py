@@ -166,6 +166,16 @@ class Seeds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Which pages fit a question in words (`core.search.grammar`)?"""
+
+    text: str
+    limit: int
+    after: str | None = None
+    """`next` of an earlier report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
     """Give this peer's captures to the peers that will hold them instead, as this peer is leaving for good."""
 
@@ -190,7 +200,7 @@ class RebuildWords:
 
 
 CrawlControl = Pause | Resume | Begin | Seeds
-Order = ArchiveOrder | CrawlControl | RebuildWords | HandOver | Drain | Stay
+Order = ArchiveOrder | CrawlControl | RebuildWords | Search | HandOver | Drain | Stay
 ORDERS: dict[str, type[Order]] = {
     "import": Import,
     "export": Export,
@@ -208,6 +218,7 @@ ORDERS: dict[str, type[Order]] = {
     "resume": Resume,
     "begin": Begin,
     "seeds": Seeds,
+    "search": Search,
     "hand-over": HandOver,
     "drain": Drain,
     "stay": Stay,

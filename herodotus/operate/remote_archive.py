@@ -10,10 +10,16 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from herodotus.core.errors import Misuse
-from herodotus.core.orders import ArchiveOrder, Get, History, OrderReport, Say
+from herodotus.core.orders import ArchiveOrder, Get, History, OrderReport, Say, Search
+from herodotus.core.search.grammar import parse
 from herodotus.core.warc import format_date, format_digits
+from herodotus.home.clock import unix_seconds
 from herodotus.operate.http_questions import NoAnswer, NotAnAddress, no_answer
+from herodotus.portal.api.search import FoundPages
+from herodotus.portal.request import query_of
 from herodotus.portal.targets import parse_http_date
 
 _ANSWER_S = 60.0  # a large capture over a slow line
@@ -26,15 +32,37 @@ _KEPT = "%/:?#[]@!$&'()*+,;=~-._"
 def read_from(base: str, order: ArchiveOrder, say: Say) -> OrderReport:
     """Performs what a reader may ask; see `herodotus.core.orders.Performer`."""
     del say
-    base = base.rstrip("/")
-    if not base.startswith(("http://", "https://")):
-        raise NotAnAddress(base)
+    base = _checked_base(base)
     if isinstance(order, History):
         found = _fetch(f"{base}/web/*/{_quoted(order.url)}", {"Accept": "application/json"})
         return OrderReport(facts=None if found is None else _decoded(base, found[1]))
     if isinstance(order, Get):
         return _get(base, order)
     raise Misuse("another peer answers only questions about its history and captures")
+
+
+def search_at(base: str, order: Search) -> dict[str, Any]:
+    """As the peer itself reports; QuestionError where the question would not be understood."""
+    parse(order.text, int(unix_seconds()))
+    base = _checked_base(base)
+    given = {"q": order.text, "limit": str(order.limit), "after": order.after or ""}
+    pairs = [(name, value) for name, value in given.items() if value]
+    found = _fetch(f"{base}/api/v1/search?{query_of(pairs)}", {})
+    if found is None:
+        raise NoAnswer(base, "it does not know searches")
+    try:
+        told = msgspec.json.decode(found[1], type=FoundPages)
+    except msgspec.DecodeError as error:
+        raise NoAnswer(base, "the answer is no list of pages") from error
+    facts: dict[str, Any] = msgspec.to_builtins(told)
+    return facts
+
+
+def _checked_base(base: str) -> str:
+    base = base.rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise NotAnAddress(base)
+    return base
 
 
 def _get(base: str, order: Get) -> OrderReport:

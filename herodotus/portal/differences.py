@@ -23,7 +23,7 @@ from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.memento import Places, diff_path, is_same_path
 from herodotus.portal.other_holders import Elsewhere
-from herodotus.portal.rendering import not_archived_page, render
+from herodotus.portal.rendering import UNSHOWN, not_archived_page, render
 from herodotus.portal.replay import payload_of
 from herodotus.portal.targets import BadQuestionError, Moment, TargetKind, parse_web_target, spellings
 from herodotus.store import Catalogue, StoredCapture
@@ -35,10 +35,6 @@ MARKUP_CHARS = 20
 """About the elements around a piece of a line."""
 _COST = 10.0
 _PATH = re.compile(r"/web/diff/(inline/)?(\d{4,14})/(\d{4,14})/(.+)", re.DOTALL | re.ASCII)
-# Marks that turn the direction of writing, and what is no character to show: a page could hide words by them.
-_UNSHOWN = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 
 
 class DiffTarget(NamedTuple):
@@ -282,4 +278,4 @@ def _marked(mark: str, line: str) -> Side:
 
 
 def _plain(text: str) -> str:
-    return _UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", text)
+    return UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -26,6 +26,7 @@ from herodotus.core.ports import Workers
 from herodotus.core.replay import NamedSite, Names, checked_origin, is_worker_registration, read_label
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import PUBLIC, Answer, document, finished, html, moved, problem, text
+from herodotus.portal.api.addresses import AddressAnswers
 from herodotus.portal.api.captures import CaptureAnswers
 from herodotus.portal.api.completeness import NEAREST_BYTES_MAX, CompletenessAnswers
 from herodotus.portal.api.containers import ContainerAnswers
@@ -54,6 +55,8 @@ from herodotus.portal.request import Request, parsed_address
 from herodotus.portal.ring_lists import TogetherPages
 from herodotus.portal.ring_questions import ANSWER_BYTES_MAX, AT_ONCE, Gatherer, Members
 from herodotus.portal.save_pages import SavePages, SavePort
+from herodotus.portal.search_pages import SearchPages
+from herodotus.portal.word_search import WordSearch
 
 TARGET_CHARS_MAX = 24_000  # an address of 16 kB, escaped a little; the server's own bound is lower
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::\d{1,5})?", re.ASCII)
@@ -331,6 +334,7 @@ class PortalRooms:
         saves: OwnSaves | None,
         peer: str,
         drift_days: int,
+        words: WordSearch,
         asking: Relay | None = None,
     ) -> None:
         """`saves` is None where readers may not ask for pages; `log` gives the last lines of it, for the operator.
@@ -346,7 +350,8 @@ class PortalRooms:
         answers = (
             NetworkAnswers(status, directions.peers, operator),
             CaptureAnswers(shelf),
-            SearchAnswers(shelf),
+            AddressAnswers(shelf),
+            SearchAnswers(words),
             ContainerAnswers(shelf),
             StatisticsAnswers(shelf),
             StreamAnswers(shelf),
@@ -366,6 +371,7 @@ class PortalRooms:
             RestApi(answers, limits, operator, workers, elsewhere=elsewhere, peer=peer),
             self._saving,
             DiffPages(shelf, limits, elsewhere),
+            SearchPages(words, limits),
             TogetherPages(shelf, gatherer, limits, workers.steady_s),
         ]
         self.all = tuple(room for room in rooms if room is not None)

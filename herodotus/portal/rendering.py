@@ -6,6 +6,7 @@ the server: no script, nothing from other sites.
 How do the portal's own pages read? The small ones, for readers.
 """
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -22,6 +23,9 @@ from herodotus.core.status import PeerStatus
 from herodotus.core.warc import format_date
 from herodotus.portal.answer import STYLE
 from herodotus.portal.memento import history_path
+
+TEXT_CHARS = 2_000
+"""More than any snippet has."""
 
 
 def render(template: str, **values: Any) -> str:
@@ -73,6 +77,7 @@ def _environment() -> Environment:
     made.globals["style"] = Markup(STYLE)  # noqa: S704  # ours
     made.filters.update(
         shown=shown_url,
+        plain=shown_text,
         history_path=history_path,
         commas=lambda number: f"{number:,}",
         times=lambda count: "once" if count == 1 else f"{count:,} times",
@@ -102,6 +107,16 @@ def shown_url(url: str, length: int) -> str:
         plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in plain)
     half = length // 2
     return plain if len(plain) <= length else f"{plain[:half]}…{plain[-half:]}"
+
+
+# Marks that turn the direction of writing, and what is no character to show: a page could hide words by them.
+UNSHOWN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def shown_text(text: str, length: int = TEXT_CHARS) -> str:
+    """A stranger's words, cut at the end."""
+    plain = UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", text)
+    return plain if len(plain) <= length else f"{plain[: length - 1]}…"
 
 
 FORM_HEADERS = {"Referrer-Policy": "same-origin"}

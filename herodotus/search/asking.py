@@ -4,7 +4,7 @@ Documents are spells (`core/search/fields.py`). What is answered are pages: the 
 All that is computed in Python has a bound, and an answer says where it was met.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +12,8 @@ from tantivy import DocAddress, Index, Query, Searcher
 from tantivy import Order as Direction
 
 from herodotus.core.errors import QuestionError
-from herodotus.core.search.fields import FIRST, HOST, ID, LANGUAGE, OPEN, POSITION, TYPE, UNTIL
+from herodotus.core.search.answers import After, Answer, Hit
+from herodotus.core.search.fields import FIRST, HOST, ID, LANGUAGE, POSITION, TYPE, UNTIL
 from herodotus.core.search.questions import Dated, Dating, Order, Question
 from herodotus.core.warc import civil_date, parse_digits
 from herodotus.search.queries import Arc, Queries, Weights, words_asked
@@ -30,9 +31,6 @@ YEARS_MAX = 20
 YEAR = "year"
 _DAY_S = 86_400
 
-After = tuple[float, int]
-"""The place of a hit in its order; what comes behind it is the next page."""
-
 
 class Spell(NamedTuple):
     score: float
@@ -40,43 +38,6 @@ class Spell(NamedTuple):
     position: int
     first_s: int
     until_s: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """`versions`: how many spells of the URL fit. The one that is told is the newest of them, in the order `oldest` the
-    oldest. `score` is the greatest of all."""
-
-    id: int
-    position: int
-    first_s: int
-    until_s: int
-    score: float
-    versions: int
-    place: After
-
-    @property
-    def is_open(self) -> bool:
-        return self.until_s == OPEN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    hits: tuple[Hit, ...]
-    pages: int
-    """URLs that fit; at least so many where the answer is not whole."""
-    versions: int
-    """Spells that fit, of any number of URLs."""
-    is_whole: bool
-    """All that fit were grouped by URL."""
-    has_more: bool
-    documents: int
-    """In the index."""
-    facets: Mapping[str, tuple[tuple[str, int], ...]]
-    """By the name of the field: values, and how many pages have them, most first; how many versions, where the answer
-    is not whole. Years of a question without a date, by which pages fitted at some time of them, newest first."""
-    likelier: Mapping[str, str]
-    """Where nothing fits: by a word that is on no page the one that may have been meant."""
 
 
 def answer(
@@ -201,7 +162,8 @@ class _Asking:
         return facets
 
     def _years(self, found: _Found, now_s: int) -> tuple[tuple[str, int], ...]:
-        last = _year_of(now_s)
+        # Other peers' clocks go, too, and files of others have any date.
+        last = _year_of(max(now_s, *(spell.first_s for spell in found.spells)))
         first = max(min(_year_of(spell.first_s) for spell in found.spells), last - YEARS_MAX + 1)
         counts = []
         for year in range(last, first - 1, -1):

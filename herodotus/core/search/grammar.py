@@ -88,13 +88,15 @@ def parse(text: str, now_s: int) -> Question:
 
 
 def is_in_words(text: str) -> bool:
-    """Whether what stands in the box is a question. An address has no space, and a scheme, a port, or a dot in its
-    host's name; whatever else there is, is searched for."""
+    """Whether what stands in the box is a question. An address has a scheme, or no space and a port or a dot in
+    its host's name; whatever else there is, is searched for."""
     text = text.strip()
     name, mark, rest = text.partition(":")
+    if rest.startswith("//") and name.isalnum():
+        return False
     if any(one.isspace() or one in '"“”„()' for one in text) or (mark and name.lower() in FIELDS):
         return True
-    if rest.startswith("//") or _HOST_AND_PORT.match(text) or text.startswith(("*.", "[")):
+    if _HOST_AND_PORT.match(text) or text.startswith(("*.", "[")):
         return False
     host = re.split(r"[/:?#]", text, maxsplit=1)[0]
     return "." not in host.strip(".") and host.lower() != "localhost"

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from herodotus.core.errors import HomeInUse
-from herodotus.core.orders import ArchiveOrder, CrawlControl, OrderReport, Performer, RebuildWords
+from herodotus.core.orders import ArchiveOrder, CrawlControl, OrderReport, Performer, RebuildWords, Search
 from herodotus.home.folder import Home, locked, open_home
 from herodotus.operate.cli.console import end_progress, show_progress
 from herodotus.operate.cli.frame import CommandFrame
@@ -63,7 +63,9 @@ def archive_access(
         yield ArchiveAccess(performer=performer, is_running=is_running)
 
 
-def order_running_peer(frame: CommandFrame, order: CrawlControl | RebuildWords) -> dict[str, Any] | None:
+def order_running_peer(
+    frame: CommandFrame, order: CrawlControl | RebuildWords | Search
+) -> dict[str, Any] | None:
     """The report of the peer that runs on the home; None when none does."""
     from herodotus.operate.order_socket import ask_at_door
 

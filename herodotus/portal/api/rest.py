@@ -11,7 +11,13 @@ from urllib.parse import unquote
 
 import msgspec
 
-from herodotus.core.errors import ArchiveError, CursorExpiredError, MalformedRecordError, told_to_readers
+from herodotus.core.errors import (
+    ArchiveError,
+    CursorExpiredError,
+    MalformedRecordError,
+    QuestionError,
+    told_to_readers,
+)
 from herodotus.core.ports import Lane, Workers
 from herodotus.portal.answer import PRIVATE, PUBLIC, Answer, json_bytes, problem
 from herodotus.portal.api.endpoints import (
@@ -106,7 +112,7 @@ class RestApi:
             value = await work(_question(endpoint, asked.request, places), asked)
         except msgspec.ValidationError as error:
             return problem(HTTPStatus.BAD_REQUEST, _sentence(str(error)))
-        except (BadQuestionError, MalformedRecordError) as error:
+        except (BadQuestionError, QuestionError, MalformedRecordError) as error:
             return problem(HTTPStatus.BAD_REQUEST, str(error))
         except AbsentError as error:
             found = await self._lent(endpoint, part, asked, places, error.url) if part is not None else None

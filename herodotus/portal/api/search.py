@@ -1,122 +1,199 @@
-"""In which addresses of this peer do some words stand? A walk along the list of addresses, some of them at a time."""
+"""Which pages have these words, for programs? The same answers as the page of results, and lists of them as files."""
 
-import hashlib
+import csv
+import io
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from enum import Enum
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from herodotus.core.index_rows import ADDRESS, after, url_of_address
-from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, GoneError, Token
+from herodotus.core.cdxj import one_word, surt
+from herodotus.core.errors import Misuse
+from herodotus.core.orders import OrderReport, Search
+from herodotus.core.search.answers import Shown
+from herodotus.core.search.questions import TEXT_BYTES_MAX, Question
+from herodotus.core.warc import format_date, format_digits
+from herodotus.portal.answer import Answer, data
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Token
+from herodotus.portal.api.rest import following
 from herodotus.portal.archive_pages import Asked
-from herodotus.portal.archive_questions import Shelf
+from herodotus.portal.memento import Places
 from herodotus.portal.targets import BadQuestionError
-from herodotus.portal.tokens import ForeignTokenError, key_of_token, token_of_key
-from herodotus.store import Catalogue
+from herodotus.portal.word_search import COST, DEPTH_MAX, Found, WordSearch, moment_shown
 
-SEARCHED_MAX = 100_000
-"""Addresses that one search looks at; some tenths of a second."""
-KEY_BYTES_TOLD = 1_200
-"""Of an address, which may have 16 kB, in a token: 1,633 characters with its mark."""
-_MARK_BYTES = 16
-_BEHIND = b"\0"
-"""Appended to a key, the least key that is greater."""
+LIMIT_MAX = 100
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""A table would compute a cell that begins so."""
+
+Words = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=TEXT_BYTES_MAX,
+        description="words, phrases and fields, as docs/look-up/search.md has them",
+        examples=['ferry "net loft" -bell site:example.org on:2026-05-01'],
+    ),
+]
 
 
 class SearchQuestion(ApiQuestion, frozen=True, kw_only=True):
-    q: Annotated[str, Meta(min_length=1, max_length=200, description="words that all occur in the address")]
-    limit: Annotated[int, Meta(ge=1, le=1000, description="addresses in one answer")] = 100
+    q: Words
+    limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX, description="hits in one answer")] = 10
     after: Token | None = None
 
 
-class FoundAddresses(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` is there, too, where a part of the list was looked at and nothing found."""
+class ApiHit(msgspec.Struct, frozen=True, kw_only=True):
+    """A page by one of its versions, which began at `first` and ended at `until`. `marked` are the words of the snippet
+    that were asked for; `versions` counts those that fit. `alike` have nearly the same text."""
 
-    urls: tuple[str, ...]
+    url: str
+    title: str
+    snippet: str
+    marked: tuple[str, ...]
+    first: str
+    until: str | None
+    memento: str
+    history: str
+    status: int
+    type: str
+    language: str
+    digest: str
+    versions: int
+    alike: tuple["ApiHit", ...]
+
+
+class FoundPages(msgspec.Struct, frozen=True, kw_only=True):
+    """`is_whole`: all that fits was counted; otherwise there are at least so many pages, and facets count versions.
+    `documents` are in the index that was asked; `is_filled`: all that the peer holds is. `likelier`: what may have been
+    meant by a word that is on no page."""
+
+    question: str
+    pages: int
+    versions: int
+    is_whole: bool
+    documents: int
+    is_filled: bool
+    hits: tuple[ApiHit, ...]
+    facets: dict[str, dict[str, int]]
+    likelier: dict[str, str]
     next: str | None
+
+
+class ListForm(Enum):
+    CSV = "csv"
+    CDXJ = "cdxj"
+
+
+class ListQuestion(ApiQuestion, frozen=True, kw_only=True):
+    q: Words
+    form: Annotated[ListForm, Meta(description="a table, or lines of an index")] = ListForm.CSV
+    limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX, description="rows in one part")] = LIMIT_MAX
+    after: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswers:
-    shelf: Shelf
+    words: WordSearch
 
     @ApiEndpoint(
-        "/api/v1/search", "Addresses of this peer that contain all words.", cost=5.0, may_be_gone=True
+        "/api/v1/search", f"Pages of this peer that fit words and dates; {DEPTH_MAX:,} at most.", cost=COST
     )
-    async def search(self, question: SearchQuestion, asked: Asked) -> FoundAddresses:
-        words = [word.lower() for word in question.q.split()]
-        if not words:
-            raise BadQuestionError("q: it has no word")
-        place = None if question.after is None else SearchCursor.decode(question.after)
-        urls, last = await self.shelf.ask(
-            lambda catalogue: _searched(catalogue, words, place, question.limit)
-        )
-        following = None if last is None else SearchCursor.behind(last).encode()
-        return FoundAddresses(urls=tuple(urls), next=following)
+    async def search(self, question: SearchQuestion, asked: Asked) -> FoundPages:
+        found = await self.words.ask(question.q, limit=question.limit, token=question.after)
+        return found_pages(found, asked.origin)
+
+    @ApiEndpoint(
+        "/api/v1/search/list",
+        "The same pages as a file, a row each.",
+        media=("text/csv", "text/x-cdxj"),
+        cost=2 * COST,
+    )
+    async def list(self, question: ListQuestion, asked: Asked) -> Answer:
+        found = await self.words.ask(question.q, limit=question.limit, token=question.after)
+        shown = [one for first in found.results.shown for one in (first, *first.alike)]
+        headers = {
+            "Cache-Control": "no-store",
+            "Content-Disposition": f'attachment; filename="search.{question.form.value}"',
+        }
+        if found.next is not None:
+            headers["Link"] = f'<{following(asked.request, found.next)}>; rel="next"'
+        if question.form is ListForm.CDXJ:
+            return data("text/x-cdxj; charset=utf-8", "".join(map(_line, shown)), headers)
+        return data("text/csv; charset=utf-8", _table(shown, found.question, asked.origin), headers)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchCursor:
-    """Behind a key of the list. Of a long one there is its beginning, and a mark by which it is known."""
-
-    begins: bytes
-    mark: bytes = b""
-
-    @classmethod
-    def behind(cls, key: bytes) -> "SearchCursor":
-        if len(key) <= KEY_BYTES_TOLD:
-            return cls(begins=key)
-        return cls(begins=key[:KEY_BYTES_TOLD], mark=_mark_of(key))
-
-    def encode(self) -> str:
-        text = token_of_key(self.begins)
-        return f"{text}.{self.mark.hex()}" if self.mark else text
-
-    @classmethod
-    def decode(cls, token: str) -> "SearchCursor":
-        text, _, mark = token.partition(".")
-        try:
-            place = cls(begins=key_of_token(text, ADDRESS), mark=bytes.fromhex(mark))
-        except ValueError as error:
-            raise ForeignTokenError from error
-        if len(place.mark) not in (0, _MARK_BYTES):
-            raise ForeignTokenError
-        return place
+async def reported(words: WordSearch, order: Search) -> OrderReport:
+    """To the operator's command."""
+    try:
+        found = await words.ask(order.text, limit=min(order.limit, LIMIT_MAX), token=order.after)
+    except BadQuestionError as error:
+        raise Misuse(str(error)) from error
+    return OrderReport(facts=msgspec.to_builtins(found_pages(found, "")))
 
 
-def _mark_of(key: bytes) -> bytes:
-    return hashlib.sha256(key).digest()[:_MARK_BYTES]
+def found_pages(found: Found, origin: str) -> FoundPages:
+    answer = found.results.answer
+    return FoundPages(
+        question=found.text,
+        pages=answer.pages,
+        versions=answer.versions,
+        is_whole=answer.is_whole,
+        documents=answer.documents,
+        is_filled=found.results.is_filled,
+        hits=tuple(_hit(one, found.question, origin) for one in found.results.shown),
+        facets={name: dict(values) for name, values in answer.facets.items()},
+        likelier=dict(answer.likelier),
+        next=found.next,
+    )
 
 
-# -- in a thread ------------------------------------------------------------------------------------------
+def _hit(one: Shown, question: Question, origin: str) -> ApiHit:
+    places = Places(origin=origin, url=one.url)
+    return ApiHit(
+        url=one.url,
+        title=one.title,
+        snippet="".join(run.text for run in one.snippet),
+        marked=tuple(run.text for run in one.snippet if run.is_marked),
+        first=format_date(one.first_s),
+        until=None if one.until_s is None else format_date(one.until_s),
+        memento=places.memento(moment_shown(one, question)),
+        history=places.history,
+        status=one.status,
+        type=one.media_type,
+        language=one.language,
+        digest=one.digest,
+        versions=one.versions,
+        alike=tuple(_hit(other, question, origin) for other in one.alike),
+    )
 
 
-def _searched(
-    catalogue: Catalogue, words: list[str], place: SearchCursor | None, limit: int
-) -> tuple[list[str], bytes | None]:
-    """What was found, and the last key that was looked at, if there are more."""
-    found: list[str] = []
-    last = start = _start(catalogue, place)
-    for last in islice(catalogue.address_keys(start, after(ADDRESS)), SEARCHED_MAX):
-        url = url_of_address(last)
-        text = url.lower()
-        if all(word in text for word in words) and catalogue.around(url, 0) is not None:
-            found.append(url)
-            if len(found) == limit:
-                return found, last
-    has_more = next(catalogue.address_keys(last + _BEHIND, after(ADDRESS)), None) is not None
-    return found, last if has_more else None
+def _table(shown: Sequence[Shown], question: Question, origin: str) -> str:
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\r\n")
+    writer.writerow(_COLUMNS)
+    for one in shown:
+        hit = _hit(one, question, origin)
+        writer.writerow([_cell(getattr(hit, name)) for name in _COLUMNS])
+    return written.getvalue()
 
 
-def _start(catalogue: Catalogue, place: SearchCursor | None) -> bytes:
-    if place is None:
-        return ADDRESS
-    if not place.mark:
-        return place.begins + _BEHIND
-    begun_alike = catalogue.address_keys(place.begins, after(place.begins))
-    for key in islice(begun_alike, SEARCHED_MAX):
-        if _mark_of(key) == place.mark:
-            return key + _BEHIND
-    raise GoneError("the last address of the previous part is gone: start again")
+_COLUMNS = ("url", "title", "first", "until", "status", "type", "language", "digest", "memento")
+
+
+def _cell(value: str | int | None) -> str:
+    text = "" if value is None else str(value).replace("\0", "")
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _line(one: Shown) -> str:
+    fields = {
+        "url": one.url,
+        "mime": one.media_type or "unk",
+        "status": str(one.status),
+        "digest": one.digest.removeprefix("sha1:"),
+    }
+    return f"{one_word(surt(one.url))} {format_digits(one.first_s)} {json.dumps(fields)}\n"

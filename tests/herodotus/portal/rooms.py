@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import anyio
+from tantivy import Index
 
 from herodotus.core.captures import Deposit
 from herodotus.core.orders import Order, OrderReport, Say, Why
+from herodotus.core.search.answers import After, Results
+from herodotus.core.search.questions import Question
 from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.network import PeerFacts
@@ -18,9 +21,14 @@ from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.other_holders import RELAYED, Elsewhere, PortalAddress
 from herodotus.portal.request import Request
+from herodotus.portal.word_search import WordSearch
+from herodotus.search.results import results
+from herodotus.store import Catalogue
 from herodotus.store.survey import ArchiveSurvey
 from tests.herodotus.portal.library import HOST, Library
 from tests.herodotus.portal.statuses import STATUS
+from tests.herodotus.search.archives import words_in
+from tests.herodotus.store.making import NOW_S
 
 TOKEN = "a-token-of-forty-three-characters-or-so-....."
 
@@ -92,6 +100,7 @@ class Room(Library):
         perform: Callable[[Order, Say], Awaitable[OrderReport]] = nothing_ordered,
     ) -> None:
         super().__init__(*deposits, visits=visits, public_url=public_url)
+        self._words: Index | None = None
         self.ring = ring or Ring()
         self.ring.rooms[origin] = self
         self.client = client
@@ -118,6 +127,7 @@ class Room(Library):
             saves=saves,
             peer=STATUS.peer_id,
             drift_days=30,
+            words=WordSearch(shelf=self.shelf, look=self.look, now_s=lambda: NOW_S, secret=b"a secret"),
             asking=self.ring,
         )
         self.handlers = Handlers(
@@ -127,6 +137,12 @@ class Room(Library):
             rooms=self.rooms.all,
         )
         self.survey()
+
+    def look(self, catalogue: Catalogue, question: Question, limit: int, after: After | None) -> Results:
+        """The index is as old as the newest capture, and forgets nothing."""
+        if self._words is None:
+            self._words = words_in(catalogue)
+        return results(self._words, catalogue, question, now_s=NOW_S, limit=limit, after=after)
 
     async def log_tail(self) -> list[str]:
         return ["INFO herodotus.peer ready", "WARNING herodotus.peers.net <script>"]

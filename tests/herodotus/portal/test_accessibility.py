@@ -31,6 +31,7 @@ PAGES = {
     "history of a year": f"/web/2026*/{HOME}",
     "nothing to list": "/web/*/https://nobody.example/*",
     "no such page": "/nowhere",
+    "a question that is not understood": "/search?q=ferry+colour:red",
     "status": "/status",
 }
 LOOKS = {"desktop": (1200, False), "phone": (390, False), "dark": (1200, True)}

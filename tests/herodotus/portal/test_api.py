@@ -135,15 +135,15 @@ def test_records_of_a_capture_are_told_and_given(room: Room) -> None:
 
 
 def test_a_search_finds_addresses_by_words_in_any_case(room: Room) -> None:
-    assert asked(room, "/api/v1/search?q=NEWS+sub")["urls"] == ["https://sub.example.org/News"]
-    assert asked(room, "/api/v1/search?q=nowhere")["urls"] == []
-    found = whole(room, "/api/v1/search?q=example&limit=2", "urls")
+    assert asked(room, "/api/v1/addresses?q=NEWS+sub")["urls"] == ["https://sub.example.org/News"]
+    assert asked(room, "/api/v1/addresses?q=nowhere")["urls"] == []
+    found = whole(room, "/api/v1/addresses?q=example&limit=2", "urls")
     assert len(found) == len(set(found)) == 8
 
 
 def test_a_search_looks_at_a_bounded_part_of_the_list(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("herodotus.portal.api.search.SEARCHED_MAX", 3)
-    assert whole(room, "/api/v1/search?q=sub", "urls", parts_min=3) == ["https://sub.example.org/News"]
+    monkeypatch.setattr("herodotus.portal.api.addresses.SEARCHED_MAX", 3)
+    assert whole(room, "/api/v1/addresses?q=sub", "urls", parts_min=3) == ["https://sub.example.org/News"]
 
 
 def test_a_search_goes_on_behind_addresses_of_any_length_and_alike() -> None:
@@ -151,13 +151,13 @@ def test_a_search_goes_on_behind_addresses_of_any_length_and_alike() -> None:
     long = [f"{SITE}/{'a' * 8_000}{n}{'b' * 8_000}" for n in range(4)]
     urls = [f"{SITE}/0", *long, f"{SITE}/z"]
     room = Room(*(response(url, "20260101", b"x") for url in urls))
-    assert whole(room, "/api/v1/search?q=example&limit=1", "urls", parts_min=6) == urls
-    token = asked(room, "/api/v1/search?q=example&limit=2")["next"]
+    assert whole(room, "/api/v1/addresses?q=example&limit=1", "urls", parts_min=6) == urls
+    token = asked(room, "/api/v1/addresses?q=example&limit=2")["next"]
     assert len(token) <= 2_048
     without = Room(*(response(url, "20260101", b"x") for url in urls if url != long[0]))
-    assert "start again" in problem(without, f"/api/v1/search?q=example&after={token}", 410)
+    assert "start again" in problem(without, f"/api/v1/addresses?q=example&after={token}", 410)
     for bad in (token[:-2], token + "00", token.replace(".", ".."), "." + token.partition(".")[2]):
-        problem(without, f"/api/v1/search?q=example&after={bad}", 400)
+        problem(without, f"/api/v1/addresses?q=example&after={bad}", 400)
 
 
 def test_a_sample_is_the_same_for_the_same_seed_and_goes_once_around(room: Room) -> None:
@@ -530,7 +530,7 @@ def test_the_peer_its_ring_and_its_members_are_told(room: Room) -> None:
         ("/api/v1/captures?url=a&from=20261341", "from='20261341' is not a date that the archive could have"),
         ("/api/v1/captures?url=a&limits=1", "object contains unknown field `limits`"),
         ("/api/v1/captures?url=mailto:a@b.example", "this is not the address of a web page: "),
-        ("/api/v1/search?q=%20", "q: it has no word"),
+        ("/api/v1/addresses?q=%20", "q: it has no word"),
         ("/api/v1/statistics/colour", "by: invalid enum value 'colour'"),
         ("/api/v1/stream?host=a&key_from=00", "host: an arc of the ring has pages of all hosts"),
     ],
@@ -573,7 +573,7 @@ def test_the_description_names_every_parameter_and_answer(room: Room) -> None:
     )
     operations = [one for path in document["paths"].values() for one in path.values()]
     names = [one["operationId"] for one in operations]
-    assert len(set(names)) == len(names) == 24
+    assert len(set(names)) == len(names) == 26
     assert all(one["description"] for op in operations for one in op["parameters"] if one["name"] != "number")
 
 

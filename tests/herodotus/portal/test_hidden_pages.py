@@ -33,7 +33,7 @@ QUESTIONS = (
     f"/cdx?url={SITE}/*&output=json",
     "/cdx?url=example.org&matchType=domain&output=json",
     f"/wayback/available?url={SECRET}",
-    "/api/v1/search?q=secret",
+    "/api/v1/addresses?q=secret",
     f"/api/v1/captures?url={SECRET}",
     f"/api/v1/records?url={SECRET}&date=20260102",
     f"/api/v1/records/warc?url={SECRET}&date=20260102",

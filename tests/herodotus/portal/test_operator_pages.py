@@ -321,7 +321,7 @@ def test_an_order_that_makes_no_sense_is_a_problem(body: bytes, headers: dict[st
 @pytest.mark.parametrize(
     ("target", "cost"),
     [
-        ("/api/v1/search?q=a", 5), ("/api/v1/stream", 10), (f"/api/v1/completeness?url={HOME}", 20),
+        ("/api/v1/addresses?q=a", 5), ("/api/v1/stream", 10), (f"/api/v1/completeness?url={HOME}", 20),
         (f"/cdx/search/cdx?url={HOME}*", 2), (f"/web/diff/2025/2026/{HOME}", 10), (f"/web/*/{HOME}*", 2),
     ],
 )  # fmt: skip

@@ -97,9 +97,9 @@ async def test_a_reader_walks_through_a_day_that_is_spread_over_the_ring(ring: R
     door = next(peer for peer in ring.peers if peer.http != ring.owners[HOME].http)
     async with browser(tmp_path) as window:
         await window.visit(f"{door.http}/")
-        await window.until("document.querySelector('#url') !== null && document.readyState === 'complete'")
+        await window.until("document.querySelector('#box') !== null && document.readyState === 'complete'")
         await window.picture(tmp_path / "start.png")
-        await window.run("document.querySelector('#url').value = 'example.org'; document.forms[0].submit()")
+        await window.run("document.querySelector('#box').value = 'example.org'; document.forms[0].submit()")
         await window.until("document.title.startsWith('History of') && document.readyState === 'complete'")
         assert await window.run("location.origin") == door.http  # nobody is sent on
         assert await window.run("document.body.textContent.includes('told by one other peer only')")

@@ -118,8 +118,8 @@ async def test_a_reader_types_an_address_picks_a_day_and_follows_links(
 ) -> None:
     async with browser(tmp_path) as window:
         await window.visit(f"{peer.http}/")
-        await window.until("document.querySelector('#url') !== null && document.readyState === 'complete'")
-        await window.run("document.querySelector('#url').value = 'example.org'; document.forms[0].submit()")
+        await window.until("document.querySelector('#box') !== null && document.readyState === 'complete'")
+        await window.run("document.querySelector('#box').value = 'example.org'; document.forms[0].submit()")
         await window.until("document.title.startsWith('History of')")
         assert await window.run("document.querySelectorAll('td.stored a').length") == 2
         there = "document.title === 'Front 20260105060000' && document.readyState === 'complete'"

@@ -1,64 +1,26 @@
 """Does the index answer as the texts themselves would? A small web of some days, asked everything about its words."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tantivy import Document, Index
+from tantivy import Index
 
 from herodotus.core.errors import QuestionError
-from herodotus.core.search.fields import (
-    BODY,
-    FIRST,
-    HOST,
-    ID,
-    LANGUAGE,
-    OPEN,
-    POSITION,
-    SITE,
-    STATUS,
-    TYPE,
-    UNTIL,
-    prepared,
-    sites_of,
-    spell_id,
-    stem_field,
-)
+from herodotus.core.search.answers import Answer
+from herodotus.core.search.fields import OPEN
 from herodotus.core.search.grammar import parse
 from herodotus.core.warc import parse_date
-from herodotus.search.asking import SHOWN_MAX, Answer, answer
+from herodotus.search.asking import SHOWN_MAX, answer
 from herodotus.search.queries import Arc, Weight
-from herodotus.search.schema import make_index
+from tests.herodotus.search.archives import indexed, page
 
 DAY_S = 86_400
 BEGIN_S = parse_date("2026-03-01T08:00:00Z")
 NOW_S = parse_date("2026-03-12T12:00:00Z")
-HEAP_BYTES = 15_000_000
-
-Fields = Mapping[str, str | int | Sequence[str]]
-
-
-def page(position: int, first_s: int, until_s: int = OPEN, **fields: str | int | Sequence[str]) -> Fields:
-    host = str(fields.get(HOST, "a.example.org"))
-    body, language = prepared(str(fields.get(BODY, ""))), str(fields.get(LANGUAGE, "en"))
-    return {
-        ID: spell_id(position, first_s), POSITION: position, FIRST: first_s, UNTIL: until_s,
-        HOST: host, SITE: sites_of(host), TYPE: "text/html", LANGUAGE: language, STATUS: 200,
-        stem_field(language): body, **fields, BODY: body,
-    }  # fmt: skip
-
-
-def indexed(pages: Iterable[Fields]) -> Index:
-    index = make_index(None)
-    writer = index.writer(heap_size=HEAP_BYTES, num_threads=1)
-    for fields in pages:
-        writer.add_document(Document.from_dict(dict(fields), index.schema))
-    writer.commit()
-    index.reload()
-    return index
 
 
 def asked(index: Index, text: str, **more: int) -> Answer:

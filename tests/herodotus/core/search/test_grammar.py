@@ -249,7 +249,7 @@ def test_the_page_tells_what_is_answered_to_what_is_not_understood() -> None:
 
 ADDRESSES = (
     "example.org", "https://example.org/a", "HTTP://localhost/", "localhost", "localhost:8080", "machine:80/x",
-    "*.example.org", "example.org/?q=a:b", "[::1]/", "ftp://example", "10.0.0.1",
+    "*.example.org", "example.org/?q=a:b", "[::1]/", "ftp://example", "10.0.0.1", "https://example.org/a page",
 )  # fmt: skip
 WORDS = (
     "ferry",

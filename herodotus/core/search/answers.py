@@ -1,0 +1,83 @@
+"""What is answered to a question in words? Values without the library that finds them, for whoever shows them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from herodotus.core.search.fields import OPEN
+
+After = tuple[float, int]
+"""The place of a hit in its order; what comes behind it is the next page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """`versions`: how many spells of the URL fit. The one that is told is the newest of them, in the order `oldest` the
+    oldest. `score` is the greatest of all."""
+
+    id: int
+    position: int
+    first_s: int
+    until_s: int
+    score: float
+    versions: int
+    place: After
+
+    @property
+    def is_open(self) -> bool:
+        return self.until_s == OPEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    hits: tuple[Hit, ...]
+    pages: int
+    """URLs that fit; at least so many where the answer is not whole."""
+    versions: int
+    """Spells that fit, of any number of URLs."""
+    is_whole: bool
+    """All that fit were grouped by URL."""
+    has_more: bool
+    documents: int
+    """In the index."""
+    facets: Mapping[str, tuple[tuple[str, int], ...]]
+    """By the name of the field: values, and how many pages have them, most first; how many versions, where the answer
+    is not whole. Years of a question without a date, by which pages fitted at some time of them, newest first."""
+    likelier: Mapping[str, str]
+    """Where nothing fits: by a word that is on no page the one that may have been meant."""
+
+
+class Run(NamedTuple):
+    text: str
+    is_marked: bool = False
+
+
+Snippet = tuple[Run, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Shown:
+    url: str
+    title: str
+    snippet: Snippet
+    first_s: int
+    until_s: int | None
+    """None: nothing followed yet."""
+    status: int
+    media_type: str
+    language: str
+    digest: str
+    """SHA-1, as records have it."""
+    versions: int
+    alike: list["Shown"] = field(default_factory=list)
+    """Further down, with nearly the same text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """`shown` has fewer than the answer has hits where some cannot be read, and where pages are alike."""
+
+    answer: Answer
+    shown: tuple[Shown, ...]
+    is_filled: bool = True
+    """The index has the words of all that this peer holds."""
