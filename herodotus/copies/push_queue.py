@@ -193,6 +193,7 @@ class Pusher:
         self._held_by: dict[bytes, list[PeerKey]] = {}
         """Of those, the peers that have it."""
         self._news: dict[PeerKey, dict[PeerKey, list[bytes]]] = {}
+        self._has_news = anyio.Event()
         """For each peer, what it has and others acknowledged, by these."""
         self._settled: dict[bytes, anyio.Event] = {}
         self._coming: dict[PeerKey, dict[bytes, None]] = {}
@@ -505,13 +506,15 @@ class Pusher:
         known = self._news.setdefault(told, {}).setdefault(holder, [])
         if len(known) < wire.ASKED_MAX:
             known.append(key)
+        self._has_news.set()
 
     async def _tell_now_and_then(self) -> None:
         """Only the sender hears all acknowledgements. Without its word the others know of two copies
         until they compare, once a day."""
         while True:
+            await self._has_news.wait()
             await anyio.sleep(TOLD_EVERY_S)
-            news, self._news = self._news, {}
+            news, self._news, self._has_news = self._news, {}, anyio.Event()
             async with anyio.create_task_group() as tasks:
                 for peer, held in sorted(news.items()):
                     tasks.start_soon(self._tell, peer, held)

@@ -43,7 +43,8 @@ class RingView:
         self._ring = ring
         self._rule = rule
         self._live = Table((), self._rule)
-        self._wide = Arcs()
+        self._wide: Arcs | None = None
+        """What `is_nearly_mine`, made when it is first asked for."""
         self._made_at = float("-inf")
 
     @property
@@ -56,17 +57,30 @@ class RingView:
 
     @property
     def live(self) -> Table:
-        life_s = min(len(self._live) / POSITIONS_PER_LIFE_S, TABLE_LIFE_MAX_S)
-        if anyio.current_time() - self._made_at >= life_s:
-            lost = {peer for peer, clock in self._ring.clocks().items() if clock in LOST}
-            self._live = Table(self._ring.contacts(), self._rule, standings=self._ring.standings(), lost=lost)
-            self._wide = Arcs(self._ring.my_arcs(self._rule.copies + SLACK))
+        if not self._is_fresh():
+            self._live = Table(
+                self._ring.contacts(), self._rule, standings=self._ring.standings(), lost=self._lost()
+            )
+            self._wide = None
             self._made_at = anyio.current_time()
         return self._live
 
+    def _is_fresh(self) -> bool:
+        life_s = min(len(self._live) / POSITIONS_PER_LIFE_S, TABLE_LIFE_MAX_S)
+        return anyio.current_time() - self._made_at < life_s
+
+    def _lost(self) -> set[PeerKey]:
+        return {peer for peer, clock in self._ring.clocks().items() if clock in LOST}
+
     @property
     def is_alone(self) -> bool:
-        return len(self.live.peers) <= 1
+        """Often asked, so no table is made for it."""
+        if self._is_fresh():
+            return len(self._live.peers) <= 1
+        lost = self._lost()
+        live = (contact.peer for contact in self._ring.contacts() if contact.peer not in lost)
+        one = next(live, None)
+        return all(peer == one for peer in live)
 
     def is_member(self, peer: bytes) -> bool:
         return any(contact.peer == peer for contact in self._ring.contacts())
@@ -81,7 +95,11 @@ class RingView:
 
     def is_nearly_mine(self, key: Key) -> bool:
         """Whether we take it from others: also where their view of the ring differs a little from ours."""
-        return bool(self.live) and key in self._wide
+        if not self.live:
+            return False
+        if self._wide is None:
+            self._wide = Arcs(self._ring.my_arcs(self._rule.copies + SLACK))
+        return key in self._wide
 
 
 class RingPositions(Protocol):
