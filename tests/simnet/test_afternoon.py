@@ -70,7 +70,7 @@ class FirstDay:
         return all(one.state == CrawlState.DONE.value and not one.due for one in self.crawls)
 
 
-@pytest.mark.parametrize("minutes", [NOON, AFTERNOON])
+@pytest.mark.parametrize("minutes", [NOON, pytest.param(AFTERNOON, marks=pytest.mark.sweep)])
 def test_a_ring_of_the_afternoon_fetches_each_page_once(tmp_path: Path, minutes: int) -> None:
     day = FirstDay(tmp_path, 1, minutes)
     assert day.fetched == Counter(day.reachable)

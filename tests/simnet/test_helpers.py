@@ -16,7 +16,7 @@ from simnet.peers import Member, Peers, PeersSettings, run_peers
 from simnet.web import Web, WebSettings
 
 pytestmark = pytest.mark.timeout(300)
-DAY_S = 3_600.0
+DAY_S = 1_800.0
 DAYS = 2
 
 
@@ -57,7 +57,9 @@ def live(seed: int, foul: Callable[[Fetcher], Fetcher] | None = None) -> Outcome
     web = WebSettings(
         seed=seed, hosts=6, names="test", pages_min=8, pages_max=24, html_change_share=0.1, troubles=False
     )
-    run_peers(story, PeersSettings(peers=4, leaves=1, cross_fetch_share=0.0), Web(web), seed=seed)
+    run_peers(
+        story, PeersSettings(peers=4, leaves=1, day_s=DAY_S, cross_fetch_share=0.0), Web(web), seed=seed
+    )
     return outcome
 
 

@@ -53,7 +53,7 @@ def test_nothing_is_lost_missed_or_rude_though_machines_fail_and_one_leaves() ->
 
 TRACE = """
 from tests.simnet.test_peers import live
-print(live(3, kills="3").trace)
+print(live(3, days=1, kills="3").trace)
 """
 
 
@@ -123,9 +123,9 @@ def test_a_peer_that_answers_before_it_can_call_ends(monkeypatch: pytest.MonkeyP
 
 def test_copies_that_are_not_told_of_departures_stay_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"drains": "1", "change_share": "0.5", "copies": "3"}
-    assert live(7, peers=4, days=6, **settings).ok
+    assert live(7, peers=4, days=3, **settings).ok
     monkeypatch.setattr(Absence, "depart", lambda *_: None)
-    assert complaint_of(live(7, peers=4, days=6, **settings)) == COPIED
+    assert complaint_of(live(7, peers=4, days=3, **settings)) == COPIED
 
 
 # --- and elsewhere
