@@ -10,10 +10,10 @@ The library refuses a file that is cut or missing, but not one with a flipped by
 
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from tantivy import DocAddress, Document, FieldType, Index, IndexWriter, Query, Searcher
@@ -188,20 +188,29 @@ class WordIndex:
     def is_released(self) -> bool:
         return self._writer is None
 
+    def _segments(self) -> list[dict[str, Any]]:
+        """As the library lists them: other files were left by a kill, or belong to a commit under way."""
+        with _told():
+            found: list[dict[str, Any]] = json.loads((self.folder / "meta.json").read_bytes())["segments"]
+        return found
+
     def dead_share(self) -> float:
         """Of the documents in its files, so many are deleted and still there."""
-        with _told():
-            segments = json.loads((self.folder / "meta.json").read_bytes())["segments"]
+        segments = self._segments()
         documents = sum(segment["max_doc"] for segment in segments)
         dead = sum(segment["deletes"]["num_deleted_docs"] for segment in segments if segment["deletes"])
         return dead / documents if documents else 0.0
 
-    def damaged_file(self, may_go_on: Callable[[], bool] = lambda: True) -> str | None:
-        """The name of the first file whose checksum does not fit; None where all fit, or it may not go on."""
+    def damaged_file(self) -> str | None:
+        """The name of the first file whose checksum does not fit; None where all fit."""
+        listed = {segment["segment_id"].replace("-", ""): segment["deletes"] for segment in self._segments()}
         for path in sorted(_files(self.folder)):
-            if not may_go_on():
-                return None
-            if path.suffix and path.suffix not in (".lock", ".json", ".temp") and not _is_sound(path):
+            name, *number, kind = path.name.split(".")
+            if name not in listed or kind == "temp":
+                continue
+            deletes = listed[name]
+            is_listed = not number or (deletes is not None and number == [str(deletes["opstamp"])])
+            if is_listed and not _is_sound(path):
                 return path.name
         return None
 

@@ -3,6 +3,7 @@
 import random
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 from herodotus.core.removals import Removals, subject_of
 from herodotus.home.clock import steady_seconds
@@ -22,8 +23,7 @@ def main(home: Path, seed: int) -> None:
     chance = random.Random(seed)
     archive = archive_of(home)
     open_archive(archive)
-    writing.COMMIT_S = 0.0
-    writing.CAPTURES_A_STEP = 4
+    patch.multiple(writing, COMMIT_S=0.0, CAPTURES_A_STEP=4).start()
     keeper = Keeper(
         home / "words", ArchiveChanges(archive), now=steady_seconds, free_bytes=lambda: SPARE_BYTES
     )

@@ -51,6 +51,13 @@ def test_each_flipped_byte_is_found(folder: Path) -> None:
         assert found == path.name or b'"version"' in sound[max(0, at - 80) : at + 12]
 
 
+def test_a_file_that_a_kill_left_is_no_damage(folder: Path) -> None:
+    segment = next(folder.glob("*.idx"))
+    (folder / f"{32 * 'a'}.idx").write_bytes(segment.read_bytes()[:-1])
+    (folder / f"{segment.stem}.9999.del").write_bytes(b"half")
+    assert WordIndex(folder).damaged_file() is None
+
+
 def _without_state(folder: Path) -> None:
     (folder / STATE).unlink()
 
