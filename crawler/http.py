@@ -33,7 +33,7 @@ from crawler.core.errors import (
     UnreachableError,
     UnresolvableError,
 )
-from crawler.core.politeness import Stay, Wait
+from crawler.core.politeness import NoWay, Stay, Wait
 from crawler.core.urls import STANDARD, UrlRules
 from crawler.names import TooManyLookupsError
 from crawler.ports import BodyPlace, BodyRooms, ConnectionRoom, FetchRequest, FreeRoom, Skipped
@@ -44,6 +44,8 @@ IDLE_CONNECTIONS_MAX = 256
 UNKEPT_MAX = 4_096
 BAD_CERTIFICATES_MAX = 10_000
 DNS_AGAIN_S = 2.0
+NO_WAY_AGAIN_S = 600.0
+"""A machine that comes home has another line; late in the day others fetch what waits."""
 """Until a host whose name is being looked up has its next turn."""
 ONE_OF_SEVERAL_S = 4.0
 """For a connection to an address, when the name has others: two packets that were lost on the way."""
@@ -75,6 +77,8 @@ class FetchSettings:
     """A connection does not wait longer for a name; its host has another turn when DNS has answered."""
     allow_private_addresses: bool = False
     room: ConnectionRoom = field(default_factory=FreeRoom)
+    leads_out: Callable[[str], bool] = field(default=lambda address: True)
+    """Has this machine a way to addresses of this one's family?"""
 
 
 class _Target(NamedTuple):
@@ -139,11 +143,17 @@ class HttpFetcher:
             return plain(host.strip("[]"))
         try:
             async with asyncio.timeout(self._settings.dns_patience_s):
-                return (await self._resolver.addresses(host))[0]
+                found = await self._resolver.addresses(host)
         except (TimeoutError, TooManyLookupsError):
             return Wait(until=self._loop.time() + DNS_AGAIN_S, reason="DNS has not answered yet")
         except (OSError, ValueError):  # ValueError: no name that DNS could be asked for
             return ""
+        able = next((address for address in found if self._settings.leads_out(address)), None)
+        if able is not None:
+            return able
+        family = "IPv6" if ":" in found[0] else "IPv4"
+        again_at = self._loop.time() + NO_WAY_AGAIN_S
+        return NoWay(until=again_at, reason=f"this machine has no {family}", address=found[0])
 
     async def fetch(self, request: FetchRequest) -> Capture | Skipped:
         target = _target_of(request.url)

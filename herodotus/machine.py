@@ -3,12 +3,13 @@
 import os
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crawler.core.rows import RowLimits
-from crawler.core.urls import UrlRules
+from crawler.core.urls import UrlRules, is_public
 from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import ConnectionRoom
 from crawler.rocks import RocksRows, mended_rows
@@ -17,6 +18,7 @@ from dht.discovery.port_mapping import PortGateway
 from dht.finding import Finders
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
+from herodotus.core.whereabouts import has_family
 from herodotus.home import clock
 from herodotus.peers.finders import finders_of, outgoing_hosts, pinhole_gateways, router_gateways
 from herodotus.peers.membership import FinderParts
@@ -95,7 +97,8 @@ class Machine(ThreadWorkers, LocalStorage):
     def fetcher(
         self, settings: FetchSettings, rules: UrlRules, wall_clock: Callable[[], float]
     ) -> HttpFetcher:
-        return HttpFetcher(settings, wall_clock=wall_clock, rules=rules)
+        able = replace(settings, leads_out=_leads_out)
+        return HttpFetcher(able, wall_clock=wall_clock, rules=rules)
 
     def serve(
         self,
@@ -116,3 +119,8 @@ class Machine(ThreadWorkers, LocalStorage):
         return HttpRelay(
             body_bytes_max=body_bytes_max or BODY_BYTES_MAX, at_once=at_once or AT_ONCE, room=room
         )
+
+
+def _leads_out(address: str) -> bool:
+    """A private address may be reached without a way out."""
+    return not is_public(address) or has_family(outgoing_hosts(), of=address)

@@ -20,6 +20,7 @@ from dht.core.holders import Table
 from dht.core.ids import PeerKey
 from dht.core.places import Standing
 from dht.core.reader import Member
+from dht.udp import ANY_IPV4
 from herodotus.copies.copies import Copies
 from herodotus.copies.departure import Leaving, LeavingPorts
 from herodotus.copies.doors import DoorRules, Doors, keeping, kept_quotas, kept_tenure, size_of
@@ -58,6 +59,7 @@ from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import Settings
 from herodotus.core.signatures import signed
 from herodotus.core.status import PeerStatus, ReadersStatus
+from herodotus.core.whereabouts import has_family
 from herodotus.crawl.daily import DailyCrawl, DailyParts
 from herodotus.crawl.gear import ROBOT, CrawlOrder, lookout_of, standing_order, territory_of, url_rules
 from herodotus.crawl.helpers import DeskParts, HelpedFetcher, Helping, HelpingParts, WorkDesk
@@ -393,6 +395,7 @@ class Peer:
                 random=self._world.chance,
                 cross_fetch_share=parts.settings.copies.cross_fetch_share,
                 accuse=self._copies.parts.suspects.note,
+                reaches_most=lambda: has_family(self._world.outgoing_hosts(), of=ANY_IPV4),
             )
         )
 

@@ -21,7 +21,9 @@ from crawler.core.capture import (
     payload_digests,
     redirect_target,
 )
+from crawler.core.politeness import NoWay, Wait
 from crawler.core.urls import STANDARD, reached, target_of
+from crawler.http import NO_WAY_AGAIN_S
 from crawler.ports import FetchRequest, Skipped
 from simnet.web import Oracle, Web, WebRequest
 from simnet.web.site import EPOCH_S, Response
@@ -77,6 +79,8 @@ class Origins:
         self.rude: list[Rudeness] = []
         self.note: Callable[[FetchStart], None] = lambda start: None
         self.sites: dict[str, Site] = {}
+        self.no_way: set[tuple[int, str]] = set()
+        """Peers, and hosts of whose family they have no address."""
         self.most_open: Counter[str] = Counter()
         """Requests that an address had to answer at once, at most."""
         self.at_address: dict[str, list[FetchStart]] = defaultdict(list)
@@ -171,9 +175,13 @@ class SimulatedFetcher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    async def address_of(self, host: str) -> str:
+    async def address_of(self, host: str) -> str | Wait:
         await anyio.lowlevel.checkpoint()
-        return self._origins.address(host, self._peer)
+        address = self._origins.address(host, self._peer)
+        if (self._peer, host) in self._origins.no_way:
+            again_at = anyio.current_time() + NO_WAY_AGAIN_S
+            return NoWay(until=again_at, reason="this machine has no IPv4", address=address)
+        return address
 
     async def fetch(self, request: FetchRequest) -> Capture | Skipped:
         headers = {"user-agent": self._user_agent}

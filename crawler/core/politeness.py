@@ -116,6 +116,14 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoWay(Wait):
+    """This machine has no address of the site's family. Nobody is asked; others may be able to fetch from there."""
+
+    address: str
+    """To which no way leads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OriginReport:
     """How a lease's fetches went: what the steward needs to be polite on behalf of everybody."""
 

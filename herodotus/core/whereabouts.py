@@ -8,6 +8,7 @@ and so after a sleep: then somebody has to be spoken to, and `seen` of two of th
 Asking the kernel for a route sends nothing and costs microseconds, on every system; netlink is Linux's alone.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from ipaddress import ip_address
 from typing import Final
@@ -30,6 +31,11 @@ class Finding(Enum):
     """Nothing leads out any more in the family of our address, and something does in the other one."""
     UNSURE = "unsure"
     """Others are to be spoken to."""
+
+
+def has_family(outgoing: Sequence[str], *, of: str) -> bool:
+    """Is one of a machine's addresses of this one's family? A machine without any may be offline for a moment."""
+    return not outgoing or any((":" in one) == (":" in of) for one in outgoing)
 
 
 class Whereabouts:

@@ -7,7 +7,7 @@ import pytest
 
 from crawler.core.capture import Capture
 from crawler.core.errors import OtherAddressError, UnreachableError, UnresolvableError
-from crawler.core.politeness import HostSteward, Lease, PolitenessPolicy, Stay, Wait
+from crawler.core.politeness import HostSteward, Lease, NoWay, PolitenessPolicy, Stay, Wait
 from crawler.core.urls import Origin, reached
 from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import FetchRequest
@@ -19,11 +19,16 @@ PAGE = {"/": says(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")}
 HERE, VICTIM, NOBODY = "127.0.0.1", "127.0.0.2", "127.0.0.3"
 
 
-def names(leads: Callable[[str], list[str]], *, dns_ttl_s: float = 300.0) -> HttpFetcher:
+def names(
+    leads: Callable[[str], list[str]],
+    *,
+    dns_ttl_s: float = 300.0,
+    leads_out: Callable[[str], bool] = lambda address: True,
+) -> HttpFetcher:
     async def resolve(host: str) -> list[str]:
         return leads(host)
 
-    chosen = FetchSettings(allow_private_addresses=True, dns_ttl_s=dns_ttl_s)
+    chosen = FetchSettings(allow_private_addresses=True, dns_ttl_s=dns_ttl_s, leads_out=leads_out)
     return HttpFetcher(chosen, wall_clock=lambda: 1.0, resolve=resolve)
 
 
@@ -78,6 +83,18 @@ async def test_of_several_addresses_one_that_takes_no_connection_is_followed_by_
         assert served.connections == 0, "no lease covers it yet"
         assert await client.address_of("two.example") == HERE
         assert await got(client, url, HERE) == HERE
+
+
+async def test_a_site_of_a_family_that_this_machine_has_not_is_left_alone_and_one_of_both_is_asked_by_the_other() -> (
+    None
+):
+    both = {"both.example": ["93.184.216.34", "2001:db8::7"], "four.example": ["93.184.216.34"]}
+    async with names(both.__getitem__, leads_out=lambda address: ":" in address) as client:
+        assert await client.address_of("both.example") == "2001:db8::7"
+        found = await client.address_of("four.example")
+        assert isinstance(found, NoWay)
+        assert (found.reason, found.address) == ("this machine has no IPv4", "93.184.216.34")
+        assert found.until > asyncio.get_running_loop().time() + 500
 
 
 async def test_when_no_address_takes_a_connection_that_is_a_failure_of_the_host() -> None:

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from crawler.core.capture import Capture
 from crawler.core.errors import AnotherTimeError
-from crawler.core.politeness import Wait
+from crawler.core.politeness import NoWay, Wait
 from crawler.core.urls import UrlKey, UrlRules, url_key
 from crawler.ports import Fetcher, FetchRequest, Skipped
 from herodotus.core.errors import FileSyntaxError, MalformedError, StorageFailure
@@ -220,6 +220,10 @@ class WorkDesk:
         helper.has_some.set()
         return piece
 
+    def may_hand_out(self, address: str) -> bool:
+        """Does a helper wait that can fetch from there?"""
+        return self._choose(family_of(address)) is not None
+
     def _tell_book(self) -> None:
         self._book.start_day(self._parts.today())
         self._book.fetched(self._untold)
@@ -387,7 +391,9 @@ class HelpedFetcher:
         self._inner, self._desk = inner, desk
 
     async def address_of(self, host: str) -> str | Wait:
-        return await self._inner.address_of(host)
+        """Where we have no way to, a helper may have one."""
+        found = await self._inner.address_of(host)
+        return found.address if isinstance(found, NoWay) and self._desk.may_hand_out(found.address) else found
 
     async def fetch(self, request: FetchRequest) -> Capture | Skipped:
         desk = self._desk

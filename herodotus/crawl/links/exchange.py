@@ -98,6 +98,8 @@ class ExchangeParts:
     cross_fetch_share: float = 0.0
     accuse: Accuse = nobody_accused
     """Told of a peer whose captures are not what we are shown."""
+    reaches_most: Callable[[], bool] = lambda: True
+    """Has this machine IPv4?"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +221,7 @@ class Exchange:
             owner=owner,
             receiver=receiver,
             walks=LinkWalks(outbox, calls, view, Silences(parts.random), parts.id_check),
-            standing_in=StandingIn(view, calls, crawl, standby, owner),
+            standing_in=StandingIn(view, calls, crawl, standby, owner, self._parts.reaches_most),
             handing_over=HandingOver(view, calls, crawl, standby, rows, receiver, owner.give_away),
             comparing=Comparing(view, calls, crawl, standby, receiver),
             crossing=CrossFetches(

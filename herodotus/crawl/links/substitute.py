@@ -10,7 +10,7 @@ An owner remembers which stand-ins it left a URL to. When they are lost, or say 
 the URL itself (`sweep`, `ask_after`). It looks for a copy in its own archive first, since one of them may have done it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -82,8 +82,18 @@ class StandInCounts:
 
 class StandingIn:
     def __init__(
-        self, view: RingView, calls: Questions, frontier: OwnFrontier, standby: Standby, owner: RingOwner
+        self,
+        view: RingView,
+        calls: Questions,
+        frontier: OwnFrontier,
+        standby: Standby,
+        owner: RingOwner,
+        reaches_most: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`reaches_most`: has this machine IPv4? Else it could not fetch what it took over at sites that have that
+        alone, and while it meant to, no other stand-in would.
+        """
+        self._reaches_most = reaches_most
         self._view = view
         self._calls = calls
         self._frontier = frontier
@@ -188,6 +198,8 @@ class StandingIn:
 
     async def look(self, rank: int) -> None:
         """At all stretches of which we are this stand-in."""
+        if not self._reaches_most():
+            return
         ring, today = self._view.live, self._frontier.today
         for at_rank, stretch in ring.share(self._view.me.peer):
             if self._frontier.today != today:

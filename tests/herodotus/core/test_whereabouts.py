@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from herodotus.core.whereabouts import Finding, Whereabouts
+from herodotus.core.whereabouts import Finding, Whereabouts, has_family
 
 WIFI, CABLE, VPN = "192.168.1.7", "192.168.1.8", "10.8.0.2"
 OPEN, OTHER = "8.8.4.4", "9.9.9.9"
@@ -69,3 +69,11 @@ def test_where_the_family_of_our_address_is_gone_for_three_looks_we_are_in_the_o
     nothing, gone = Finding.NOTHING, Finding.OTHER_FAMILY
     assert found == [nothing, nothing, nothing, Finding.UNSURE, nothing, nothing, gone, nothing]
     assert watching.outgoing == host(WIFI)
+
+
+def test_a_machine_has_the_families_of_its_addresses_and_offline_we_cannot_tell() -> None:
+    four, six = "192.168.1.7", "2001:db8::7"
+    assert has_family([four], of="93.184.216.34")
+    assert not has_family([four], of=six)
+    assert has_family([four, six], of=six)
+    assert has_family([], of=six)

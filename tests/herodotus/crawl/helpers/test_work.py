@@ -13,11 +13,13 @@ from msgspec.structs import replace
 
 from crawler.core.capture import Capture
 from crawler.core.errors import AnotherTimeError
+from crawler.core.politeness import NoWay, Wait
 from crawler.core.robots import parse_robots
 from crawler.core.scope import Territory
 from crawler.core.urls import STANDARD
+from crawler.ports import FetchRequest, Skipped
 from dht.core.records import Line as RecordLine
-from herodotus.crawl.helpers import WorkDesk
+from herodotus.crawl.helpers import HelpedFetcher, WorkDesk
 from herodotus.crawl.helpers.desk import FETCH_S
 from herodotus.crawl.helpers.helping import Times, families_of
 from herodotus.crawl.helpers.wire import (
@@ -331,6 +333,31 @@ async def test_a_helper_that_leaves_before_it_is_told_costs_nothing(tmp_path: Pa
     assert found.fetched_by == ""
     assert anyio.current_time() - began < 1.0
     assert desk.status().given == 0
+
+
+class Without:
+    """A machine without IPv4."""
+
+    async def address_of(self, host: str) -> str | Wait:
+        await anyio.lowlevel.checkpoint()
+        return NoWay(until=600.0, reason=f"no way to {host}", address=ADDRESS)
+
+    async def fetch(self, request: FetchRequest) -> Capture | Skipped:
+        raise AssertionError(request.url)
+
+
+async def test_where_an_owner_has_no_way_to_a_helper_may_have_one(tmp_path: Path) -> None:
+    desk = desk_at(tmp_path, addresses=())
+    fetcher = HelpedFetcher(Without(), desk)
+    assert isinstance(await fetcher.address_of("a.example"), NoWay)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask_for_work, desk, b"6" * 32, IPV6)
+        await anyio.wait_all_tasks_blocked()
+        assert isinstance(await fetcher.address_of("a.example"), NoWay)
+        tasks.start_soon(ask_for_work, desk, HELPER, IPV4)
+        await anyio.wait_all_tasks_blocked()
+        assert await fetcher.address_of("a.example") == ADDRESS
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_helper_without_ipv6_has_no_work_at_such_addresses(tmp_path: Path) -> None:

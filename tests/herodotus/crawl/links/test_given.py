@@ -316,3 +316,11 @@ def _fetch_some(peer: LinkPeer, count: int, fetches: Counter[str]) -> None:
             count -= 1
         if not count:
             return
+
+
+async def test_who_could_not_fetch_most_sites_takes_nothing_over_late_in_the_day() -> None:
+    """Else nobody would: those who ask it hear that it sees to them."""
+    nothing: Any = None  # it asks nobody
+    without_ipv4 = StandingIn(nothing, nothing, nothing, nothing, nothing, lambda: False)
+    await without_ipv4.look(1)
+    assert without_ipv4.counts.taken_over == 0
