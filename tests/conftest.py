@@ -11,15 +11,23 @@ from pathlib import Path
 import pytest
 
 LONGEST = (
-    "test_demo.py",
-    "test_ring_crawl.py",
     "test_ring_lab.py",
+    "test_demo.py",
+    "test_ring_copies.py",
     "test_life.py",
-    "test_package.py",
-    "test_private_home.py",
-    "test_setup.py",
-    "test_foreign_tools.py",
+    "test_ring_crawl.py",
+    "test_crawl_of_a_running_peer.py",
+    "test_gear.py",
     "test_crawl_and_archive.py",
+    "test_schemathesis.py",
+    "test_fidelity.py",
+    "test_lab.py",
+    "test_mutants.py",
+    "test_ring_mends_files.py",
+    "test_commands.py",
+    "test_setup.py",
+    "test_attack_pages.py",
+    "test_package.py",
 )
 """Files of end-to-end tests that take longest: begun first, so that at the end none is left to a worker alone."""
 _LINK_MULTICAST = ipaddress.ip_network("224.0.0.0/24")
