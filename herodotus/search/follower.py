@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PERIOD_S = 10.0
-"""Between two looks for new captures: with a commit after 30 s, and the share of a processor, each is found within a
+"""Between two looks for new captures: with a commit after 20 s, and the share of a processor, each is found within a
 minute."""
 PAUSE_MAX_S = 600.0
 CLOSING_S = 2.0

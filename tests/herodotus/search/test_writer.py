@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herodotus.core.bundles import Visit
+from herodotus.core.index_rows import CAPTURE
 from herodotus.core.removals import subject_of
 from herodotus.core.search.fields import OPEN
 from herodotus.search import writer as writing
 from herodotus.store.changes import Changes
+from herodotus.store.index import IndexBatch
 from tests.herodotus.search.indexing import URLS, Bench, found_with, place
 from tests.herodotus.store.making import NOW_S, note_visits
 
@@ -101,6 +103,34 @@ def test_more_changes_than_may_wait_are_found_by_a_comparison(
         bench.delete(url)
     bench.catch_up()
     assert bench.documents() == bench.anew()
+
+
+def test_changes_that_the_archive_could_not_keep_are_found_by_a_comparison(bench: Bench) -> None:
+    bench.put(URLS[0], 0, "early")
+    bench.put(URLS[1], 0, "early")
+    bench.catch_up()
+    bench.put(URLS[0], 1, "late")
+    bench.put(URLS[2], 1, "late")
+    bench.delete(URLS[1])
+    act(bench, ("overflow",))
+    bench.catch_up()
+    assert found_with(bench.words, "late") == 2
+    assert bench.documents() == bench.anew()
+
+
+def test_a_capture_that_went_without_a_trace_in_the_log_before_a_kill_is_missed(bench: Bench) -> None:
+    """As one does that this peer hands over to another holder."""
+    bench.put(URLS[0], 0, "early")
+    bench.close()
+    bench.open()
+    batch = IndexBatch(added=-1)
+    for key, _ in bench.changes.keys(b"", 1):
+        batch.delete(CAPTURE + key)
+    bench.archive.write(batch)
+    bench.kill()
+    bench.open()
+    bench.catch_up()
+    assert bench.documents() == []
 
 
 ACTIONS = st.one_of(

@@ -31,6 +31,10 @@ def test_of_several_captures_in_one_second_the_last_counts() -> None:
     assert list(spells([(1, A, "a"), (1, B, "b"), (2, B, "c"), (3, A, "d"), (3, B, "e")])) == [(1, OPEN, "b")]
 
 
+def test_a_second_text_in_the_first_second_of_a_spell_derives_all_of_it_again() -> None:
+    assert step(Newest(5, A), 5, B, is_latest=True) is Step.DERIVES
+
+
 def test_no_captures_make_no_spell() -> None:
     assert derived({}) == []
 
