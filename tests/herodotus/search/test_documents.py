@@ -58,6 +58,16 @@ def test_an_error_page_has_no_words() -> None:
     assert not {TITLE, BODY, REST, URL_WORDS} & found.keys()
 
 
+def test_an_error_page_is_the_same_whatever_it_says() -> None:
+    digests = set()
+    for body in (b"<p>no such page", b"<p>no such page, visitor 1234"):
+        archive = open_on(MemoryDisk())
+        store(archive, deposit("HTTP/1.1 404 Not Found\r\nContent-Type: text/html", body))
+        (capture,) = ArchiveChanges(archive).shown(b"")
+        digests.add(Page(capture).digest)
+    assert len(digests) == 1
+
+
 def test_a_body_that_was_sent_in_a_coding_is_read() -> None:
     head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nCONTENT-ENCODING: gzip"
     assert fields_of(deposit(head, gzip.compress(b"herring")))[BODY] == ["herring"]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herodotus.core.bundles import Visit
+from herodotus.core.errors import SearchFailedError
 from herodotus.core.index_rows import CAPTURE
 from herodotus.core.removals import subject_of
 from herodotus.core.search.fields import OPEN
@@ -19,6 +20,8 @@ from herodotus.store.index import IndexBatch
 from tests.herodotus.search.indexing import URLS, Bench, found_with, place
 from tests.herodotus.store.making import NOW_S, note_visits
 
+SOME = [URLS[0], URLS[3], URLS[6], URLS[7]]
+"""Few, so that much happens to each."""
 TEXTS = ["one first text", "another second text", "the third"]
 
 
@@ -118,6 +121,39 @@ def test_changes_that_the_archive_could_not_keep_are_found_by_a_comparison(bench
     assert bench.documents() == bench.anew()
 
 
+def test_a_deleted_version_is_out_and_the_one_before_goes_on(bench: Bench) -> None:
+    bench.put(URLS[0], 0, "early")
+    bench.put(URLS[0], 1, "late")
+    bench.catch_up()
+    bench.delete(URLS[0])
+    bench.catch_up()
+    assert found_with(bench.words, "early") == 0
+    assert spells_of(bench, URLS[0]) == [(1, OPEN)]
+
+
+def test_a_fill_that_was_killed_after_a_commit_writes_nothing_twice(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "CAPTURES_A_STEP", 2)
+    monkeypatch.setattr(writing, "COMMIT_CAPTURES", 2)
+    for url in URLS:
+        bench.put(url, 0, "words")
+    bench.catch_up(steps=1)
+
+    def killed(*_: object) -> None:
+        raise OSError
+
+    with monkeypatch.context() as kill:
+        kill.setattr("herodotus.search.index.write_durably", killed)
+        with pytest.raises(SearchFailedError):
+            bench.catch_up()
+    bench.kill()
+    bench.open()
+    bench.catch_up()
+    assert bench.words.documents == len(URLS)
+    assert bench.documents() == bench.anew()
+
+
 def test_a_capture_that_went_without_a_trace_in_the_log_before_a_kill_is_missed(bench: Bench) -> None:
     """As one does that this peer hands over to another holder."""
     bench.put(URLS[0], 0, "early")
@@ -134,8 +170,8 @@ def test_a_capture_that_went_without_a_trace_in_the_log_before_a_kill_is_missed(
 
 
 ACTIONS = st.one_of(
-    st.tuples(st.just("put"), st.sampled_from(URLS), st.integers(0, 9), st.sampled_from(TEXTS)),
-    st.tuples(st.just("delete"), st.sampled_from(URLS)),
+    st.tuples(st.just("put"), st.sampled_from(SOME), st.integers(0, 9), st.sampled_from(TEXTS)),
+    st.tuples(st.just("delete"), st.sampled_from(SOME)),
     st.tuples(
         st.just("remove"),
         st.lists(
