@@ -107,15 +107,15 @@ def crawl(
       herodotus crawl example.org www.example.net --scope domain --limit 1000
       herodotus crawl --resume
     """
-    from herodotus.crawl.single_run import (
-        crawl_into,
-    )  # with the fetcher and the store, which no other command needs
-    from herodotus.home.seeds import note_crawl
-    from herodotus.machine import Machine
-    from herodotus.operate.daemon import check_contact
-    from herodotus.operate.heap import keep_heap_small, keep_imports_out_of_collections
-    from herodotus.operate.offer import own_peer_id, step_back
-    from herodotus.store import archive_settings
+    from herodotus.operate.heap import importing, keep_heap_small
+
+    with importing():  # the fetcher and the store, which no other command needs
+        from herodotus.crawl.single_run import crawl_into
+        from herodotus.home.seeds import note_crawl
+        from herodotus.machine import Machine
+        from herodotus.operate.daemon import check_contact
+        from herodotus.operate.offer import own_peer_id, step_back
+        from herodotus.store import archive_settings
 
     if resume and (urls or any(asked[name] is not None for name in ("scope", "depth", "content"))):
         raise click.UsageError(
@@ -133,7 +133,6 @@ def crawl(
     del asked["wait"]
     step_back(effective.settings.budget.niceness)
     keep_heap_small()
-    keep_imports_out_of_collections()
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)
         order, asked_for = _order(frame, charter, effective, urls, is_resumed=resume, **asked)

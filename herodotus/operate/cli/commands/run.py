@@ -77,12 +77,14 @@ def run(
       herodotus run --join 192.0.2.7:4484 --seed https://example.org/
       herodotus run --home /srv/herodotus --listen [::]:4500 --http 127.0.0.1:8080
     """
-    from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
-    from herodotus.home.rotation import standing_previous_key
-    from herodotus.machine import Machine
-    from herodotus.operate.daemon import run as run_peer
-    from herodotus.operate.heap import keep_heap_small, keep_imports_out_of_collections
-    from herodotus.operate.offer import step_back, with_offered_positions
+    from herodotus.operate.heap import importing, keep_heap_small
+
+    with importing():
+        from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
+        from herodotus.home.rotation import standing_previous_key
+        from herodotus.machine import Machine
+        from herodotus.operate.daemon import run as run_peer
+        from herodotus.operate.offer import step_back, with_offered_positions
 
     os.umask(0o077)
     if ready_fd is not None:
@@ -102,7 +104,6 @@ def run(
     key, passphrase = unlocked_key(frame.home.key)
     step_back(effective.settings.budget.niceness)
     keep_heap_small()
-    keep_imports_out_of_collections()
     with locked(frame.home) as lock:
         parts = peers.PeerParts(
             home=frame.home,
