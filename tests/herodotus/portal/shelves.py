@@ -1,9 +1,15 @@
 """A started peer with an archive that every test of a file reads."""
 
+import json
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+
+import anyio
+import anyio.to_thread
 
 from herodotus.core.captures import Deposit
 from herodotus.store.warc_export import export_warc
@@ -45,3 +51,24 @@ def peer_with(
     environment["HERODOTUS_HTTP_PUBLIC_URL"] = public_url
     with running(home, "--http", f"{at}:0", *arguments, environment=environment) as peer:
         yield peer
+
+
+def found_in_words(peer: RunningPeer, words: str) -> list[str]:
+    """As soon as there are any: captures are indexed within a minute."""
+
+    async def waited() -> list[str]:
+        with anyio.fail_after(120):
+            while True:
+                if found := await anyio.to_thread.run_sync(_found, peer, words):
+                    return found
+                await anyio.sleep(0.1)
+
+    return anyio.run(waited)
+
+
+def _found(peer: RunningPeer, words: str) -> list[str]:
+    try:
+        with urllib.request.urlopen(f"{peer.http}/search.json?q={words}", timeout=60) as answer:
+            return [hit["url"] for hit in json.load(answer)["hits"]]
+    except urllib.error.HTTPError:  # there is no index yet
+        return []

@@ -10,7 +10,7 @@ import pytest
 from tests.herodotus.operate.cli.processes import RunningPeer
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, SITE
-from tests.herodotus.portal.shelves import peer_with
+from tests.herodotus.portal.shelves import found_in_words, peer_with
 from tests.herodotus.portal.test_walking import site
 
 AXE = Path(sys.prefix) / "judges" / "npm" / "axe-core" / "package" / "axe.min.js"
@@ -31,6 +31,8 @@ PAGES = {
     "history of a year": f"/web/2026*/{HOME}",
     "nothing to list": "/web/*/https://nobody.example/*",
     "no such page": "/nowhere",
+    "results": "/search?q=second",
+    "no results": "/search?q=seconb",
     "a question that is not understood": "/search?q=ferry+colour:red",
     "status": "/status",
 }
@@ -45,6 +47,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPeer]:
     with peer_with(tmp_path_factory.mktemp("axe"), *site()) as running:
+        assert found_in_words(running, "second") == [f"{SITE}/second.html"]
         yield running
 
 

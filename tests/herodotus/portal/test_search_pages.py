@@ -281,7 +281,7 @@ def test_an_index_that_is_not_filled_yet_says_so() -> None:
 
     assert "not read all" not in body(room, "/search?q=granite")
     _look_with(room, fills)
-    assert "1 versions, and has not read all that it holds yet." in body(room, "/search?q=granite")
+    assert "1 version, and has not read all that it holds yet." in body(room, "/search?q=granite")
     assert found(room, "/search.json?q=granite")["is_filled"] is False
 
 

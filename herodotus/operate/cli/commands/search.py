@@ -8,6 +8,7 @@ import click
 
 from herodotus.core.errors import NotFound
 from herodotus.core.orders import Search
+from herodotus.core.quantities import counted
 from herodotus.operate.cli.archive_access import NOT_FOUND, order_running_peer
 from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import say
@@ -73,6 +74,6 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         yield ""
     if facts["hits"]:
         least = "" if facts["is_whole"] else "at least "
-        yield f"{least}{facts['pages']:,} pages in {facts['versions']:,} versions"
+        yield f"{least}{counted(facts['pages'], 'page')} in {counted(facts['versions'], 'version')}"
         if facts["next"]:
             yield f"more: --after {facts['next']}"

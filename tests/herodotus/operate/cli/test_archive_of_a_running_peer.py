@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.herodotus.operate.cli.processes import called, new_home, running
+from tests.herodotus.portal.shelves import found_in_words
 from tests.herodotus.store.making import two_versions_file
 
 pytestmark = pytest.mark.e2e
@@ -47,11 +48,25 @@ def test_the_commands_reach_the_archive_through_the_running_peer(two_versions: P
         packed = tmp_path / "out.wacz"
         assert called("export", "--home", home, "--wacz", packed).code == 0
         assert packed.stat().st_size > 1_000
+        assert found_in_words(peer, "second") == [URL]
+        told = called("search", "--home", home, "second")
+        assert told.out == f"(no title)\n  {URL}\n  since 2023-11-15\n  second\n\n1 page in 1 version\n"
+        (found,) = called("search", *over_http, "--json", "first", "on:2023-11-14").json["hits"]
+        assert (found["url"], found["until"][:10]) == (URL, "2023-11-15")
+        nothing = called("search", "--home", home, "secomd")
+        assert (nothing.code, "did you mean second (not secomd)?" in nothing.err) == (3, True)
+        assert called("search", "--home", home, "fir*").code == 2
+        assert called("search", *over_http, "fir*").code == 2
+        assert called("remove", "--home", home, "--yes", URL).code == 0
+        assert called("search", "--home", home, "second").code == 3
+        assert called("remove", "--home", home, "--undo", URL).code == 0
         refused = called("rebuild-index", "--home", home)
         assert (refused.code, "stop the peer first" in refused.err) == (1, True)
         code, _, err = peer.end()
         assert (code, "Traceback" in err) == (0, False), err
     assert called("history", "--home", home, "--json", URL).json[1]["status"] == 200
+    stopped = called("search", "--home", home, "second")
+    assert (stopped.code, "no peer runs on this home" in stopped.err) == (3, True)
 
 
 def test_old_versions_are_deleted_by_the_running_peer(two_versions: Path, tmp_path: Path) -> None:
