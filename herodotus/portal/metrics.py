@@ -52,6 +52,17 @@ METRICS = (
     MetricRow("store_captures", "Captures in the archive.", lambda s, _: s.store.captures),
     MetricRow("store_bytes", "Bytes of the archive's WARC files.", lambda s, _: s.store.bytes),
     MetricRow("store_index_bytes", "Bytes of the index.", lambda s, _: s.store.index_bytes),
+    MetricRow(
+        "search_documents",
+        "Runs of captures of one page with one text, in the index of words.",
+        lambda s, _: s.search.documents,
+    ),
+    MetricRow("search_bytes", "Bytes of the index of words.", lambda s, _: s.search.bytes),
+    MetricRow(
+        "search_waiting",
+        "Captures that came and cannot be found by their words yet.",
+        lambda s, _: s.search.waiting,
+    ),
     MetricRow("store_files", "WARC files of the archive.", lambda s, _: s.store.files),
     MetricRow("store_stored_total", "Captures and visits that were stored.", lambda s, _: s.store.stored),
     MetricRow("store_damaged_total", "Records that were found damaged.", lambda s, _: s.store.damaged),

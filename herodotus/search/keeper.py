@@ -26,6 +26,8 @@ SPARE_BYTES: Final = 200_000_000
 RELEASE_S: Final = 60.0
 """A writer without work for so long gives its memory back."""
 CHECK_S: Final = 86_400.0
+COUNT_S: Final = 3_600.0
+"""Between two looks at the dead ones. Merges take many of them along, so their share moves slowly."""
 
 
 class Keeper:
@@ -46,7 +48,7 @@ class Keeper:
         self._free_bytes = free_bytes
         self._tail = changes.begin(on_removals)
         self._is_ordered = False
-        self._worked_s = self._checked_s = now()
+        self._worked_s = self._checked_s = self._counted_s = now()
         self._need_room()  # else a good index would look like a bad one
         folder.mkdir(parents=True, exist_ok=True)
         found = [words for number in self._numbers() if (words := self._opened(number)) is not None]
@@ -163,7 +165,7 @@ class Keeper:
         """Whether words of erased pages may still be in the files."""
         removed, writer = self._changes.removed.erased, self._serving
         erased = () if removed is None else rules_of(removed)
-        if set(erased) <= set(self.words.state.erased) or not writer.is_level:
+        if set(erased) <= set(self.words.state.erased) or not writer.has_followed_rules:
             return False
         if self.words.dead_share() > 0:
             return True
@@ -171,8 +173,10 @@ class Keeper:
         return False
 
     def _is_mostly_dead(self) -> bool:
-        words = self.words
-        return words.documents >= DEAD_MIN and words.is_released and words.dead_share() > DEAD_SHARE
+        if self._now() - self._counted_s < COUNT_S:
+            return False
+        self._counted_s = self._now()
+        return self.words.documents >= DEAD_MIN and self.words.dead_share() > DEAD_SHARE
 
     def _swap(self) -> None:
         assert self._building is not None

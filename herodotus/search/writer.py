@@ -172,6 +172,11 @@ class Writer:
         return len(self._came) + len(self._turned) + self._captures
 
     @property
+    def has_followed_rules(self) -> bool:
+        """Nothing that is removed is in the index, as it is committed."""
+        return not (self._turned or self._is_urgent) and self._state.rules == self.words.state.rules
+
+    @property
     def is_level(self) -> bool:
         """The index has all that the archive has."""
         return not (self._came or self._turned or self._captures or self._is_urgent) and self.is_walked

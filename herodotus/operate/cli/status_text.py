@@ -67,6 +67,7 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
         "helping",
         "stewards",
         "store",
+        "search",
         "copies",
         "copying",
         "notices",

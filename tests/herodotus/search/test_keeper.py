@@ -153,6 +153,23 @@ def test_no_byte_of_an_erased_word_is_left(kept: Kept) -> None:
     assert kept.folders() == ["2"]  # once is enough
 
 
+def test_words_are_erased_also_while_captures_come_in_all_the_time(kept: Kept) -> None:
+    store(kept.archive, page("https://c.example/", NOW_S, b"<p>zyzzogeton"))
+    store(kept.archive, page("https://d.example/", NOW_S, b"<p>stays, and its file with it"))
+    kept.catch_up()
+    subject = subject_of("host", "c.example")
+    kept.archive.removed = Removals.of_subjects([subject], erased=[subject])
+    for day in range(1, 20):
+        kept.put(day, f"day {day}")
+        while kept.keeper.step():
+            pass
+        kept.now_s += 15.0
+    assert kept.folders() == ["2"]
+    assert not _has_term(kept.keeper.words, "zyzzogeton")
+    kept.catch_up()
+    assert kept.has_all()
+
+
 def _has_term(words: WordIndex, word: str) -> bool:
     """Whether it stands in the files' dictionaries, where words of dead documents are, too."""
     return bool(words.searcher.terms_with_prefix(BODY, word))
@@ -163,7 +180,7 @@ def test_an_index_of_which_much_is_dead_is_made_again(kept: Kept, monkeypatch: p
     for day in range(3):
         kept.put(day, f"day {day}")
         kept.catch_up()
-    kept.now_s += keeping.RELEASE_S
+    kept.now_s += keeping.COUNT_S
     kept.catch_up()
     kept.catch_up()
     assert kept.keeper.words.dead_share() <= keeping.DEAD_SHARE
