@@ -46,6 +46,9 @@ logger = logging.getLogger(__name__)
 
 SILENT_S: Final = ALIVE_S + 5.0
 """TCP has sent a lost sign of life four times by then."""
+STANDSTILL_S: Final = 1.0
+"""A line that is silent for too long has so long to be heard. When a busy machine goes on, signs of life wait to be
+read, and all lines would break at once: the peer would be a leaf for half an hour."""
 LOOK_S: Final = 2.0
 CONNECT_S: Final = 10.0
 ANSWERING_MAX: Final = 16
@@ -81,6 +84,16 @@ class KeptLinesParts:
     on_changed: OnChanged
 
 
+@dataclass(slots=True)
+class _Listening:
+    """For the next word of a relay."""
+
+    patience: anyio.CancelScope
+    since: float
+    late_at: float | None = None
+    """When it was first found silent for too long."""
+
+
 class KeptLines:
     def __init__(self, parts: KeptLinesParts, calls: RelayCalls, arrangements: Arrangements) -> None:
         self._parts, self._calls, self._arrangements = parts, calls, arrangements
@@ -90,6 +103,8 @@ class KeptLines:
         self._shown: tuple[tuple[bytes, ...], bool, bool] = ((), False, False)
         self._trying: set[bytes] = set()
         self._answering = 0
+        self._listening: dict[int, _Listening] = {}
+        """By the connection's identity, while it is read."""
         self._changed = anyio.Event()
         self.counts: Counter[str] = Counter()
 
@@ -126,6 +141,7 @@ class KeptLines:
         while self._is_wanted():
             self._changed = anyio.Event()
             now = anyio.current_time()
+            self._lose_patience(now)
             self.keeper.advance(now)
             self._show()
             known = {one.peer: (one, contact) for one, contact in self._parts.members()}
@@ -221,14 +237,26 @@ class KeptLines:
 
     async def _piece(self, connection: FrameConnection) -> object:
         piece: object = None
-        with anyio.move_on_after(SILENT_S) as patience:
-            found = await connection.read(FROM_CALLED)
+        with anyio.CancelScope() as patience:
+            self._listening[id(connection)] = _Listening(patience, anyio.current_time())
+            try:
+                found = await connection.read(FROM_CALLED)
+            finally:
+                del self._listening[id(connection)]
             if found.kind is not FrameKind.PIECE:
                 raise LineBrokenError("the relay ended it")
             piece = read_piece(found.content)
         if patience.cancelled_caught:
             raise LineBrokenError("silent")
         return piece
+
+    def _lose_patience(self, now: float) -> None:
+        """With relays that say nothing, if that is theirs and not our own standstill."""
+        for one in self._listening.values():
+            if one.late_at is not None and now - one.late_at >= STANDSTILL_S:
+                one.patience.cancel()
+            elif one.late_at is None and now - one.since >= SILENT_S:
+                one.late_at = now
 
     async def _answer(self, knocked: Knocked, relay: Contact) -> None:
         parts = self._parts
