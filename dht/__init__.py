@@ -63,6 +63,10 @@ class Ring(Protocol):
         """Everybody known, ourselves included."""
         ...
 
+    def life_of(self, peer: PeerKey) -> int | None:
+        """A member's incarnation, which is another after a restart; None: it is no member."""
+        ...
+
     def contacts(self) -> tuple[Contact, ...]:
         """All positions known, in order, ours included: a hint for those who ask many questions at once."""
         ...

@@ -5,9 +5,13 @@ an ask is the window that the asker has already, a new one, or "not yet". A wait
 its first ask: asking more often does not help, and the more askers wait, the shorter is each window. So peers with
 little to do are done first, and the rest is shared equally. No window outlives a lease's life, so a successor knows how
 long to be silent. Pure: every method takes the time.
+
+Where one peer alone asks for an address, it becomes the steward's *deputy* there: it keeps the address's book for its
+own hosts and asks no more, until its time is over or the steward calls it back, because another peer has come.
 """
 
 from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from crawler.core.politeness import (
@@ -49,6 +53,14 @@ ABREAST_MAX = 256
 OVERDUE_S = 105.0
 """So long a fetch may go on after its window: the longest that a fetcher waits for a connection, a head and a body. A
 window of an address that was not given back keeps its place for as long, because somebody may still be connected."""
+DEPUTY_S = 3_600.0
+"""A deputy's time: a host of a hundred pages, which a hundred peers visit in the course of a day, then costs its
+steward two dozen asks for the address instead of a hundred and as many returns."""
+DEPUTED_TO_ONE_MAX = 4_096
+"""Addresses: an eighth of an eighth of a quarter of a million, in a ring of eight. Their books cannot be forgotten
+meanwhile, so no peer may have all of them."""
+CALL_AGAIN_S = 5.0
+"""After a deputy did not hear that it was called back."""
 
 
 @dataclass(slots=True)
@@ -56,6 +68,36 @@ class _Place:
     """In the queue: asks again by then, or is forgotten."""
 
     returns_by: float
+
+
+@dataclass(slots=True)
+class _Deputy:
+    """Who keeps the book of an address for its own hosts, in the steward's place."""
+
+    peer: Holder
+    number: int
+    until: float = 0.0
+    """With the last windows that it granted: nobody else is granted one before, unless it says how many it has."""
+    call_at: float = 0.0
+    """Not before that is it called back again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deputed:
+    """The asker is the steward's deputy at the address."""
+
+    lasts_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallBack:
+    """A deputy is there, and must say first what it has."""
+
+    peer: Holder
+    number: int
+    wait: Wait
+    is_time: bool
+    """Else it was called a moment ago."""
 
 
 @dataclass(slots=True)
@@ -81,6 +123,9 @@ class Book:
     failed_for: Holder = b""
     """The peer with the last failure, until some peer gets a good answer."""
     doubts: dict[Holder, int] = field(default_factory=dict)
+    deputy: _Deputy | None = None
+    shared_until: float = 0.0
+    """Several peers asked for this address lately: nobody is made deputy."""
 
     @property
     def is_free(self) -> bool:
@@ -95,7 +140,8 @@ class Book:
         return ABREAST_MAX if self.is_free else 1
 
     def is_at_rest(self, now: float) -> bool:
-        return not self.windows and not self.overdue and self.rests_until <= now and not self.failures
+        is_let = self.deputy is not None and now < self.deputy.until
+        return not (self.windows or self.overdue or self.rests_until > now or self.failures or is_let)
 
     def holds(self, holder: Holder) -> Window | None:
         return next((window for window in self.windows if window.holder == holder), None)
@@ -147,6 +193,9 @@ class LeaseOffice:
         self._numbers = 0
         self._granted = self._lost = self._crowded = 0
         self._full_until = 0.0
+        self._deputed: Counter[Holder] = Counter()
+        self._absent: dict[Holder, float] = {}
+        """Deputies that are no members, and since when. While one is a member it may be at work, though it is deaf."""
 
     def ask(
         self,
@@ -245,6 +294,87 @@ class LeaseOffice:
             book.rests_until, now + book.delay_s
         )  # a connection that failed is no fetch, but felt
 
+    # -- deputies of an address's steward
+
+    def deputy_for(
+        self, peer: Holder, subject: str, now: float, *, may_be: bool
+    ) -> Deputed | CallBack | None:
+        """Before each ask of an address: the asker is deputy if it may be one and is alone; or another is. None: it is
+        granted windows one by one.
+        """
+        book = self._book(subject, now)
+        if book is None:
+            return None
+        self._tidy(book, now)
+        deputy = book.deputy
+        if deputy is None and not (may_be and self._may_depute(book, peer, now)):
+            return None
+        if deputy is None:
+            self._numbers += 1
+            deputy = book.deputy = _Deputy(peer, self._numbers)
+            self._deputed[peer] += 1
+        elif deputy.peer != peer or now < book.shared_until:
+            # Also one that others wait for, and that was deaf to us when we called.
+            book.shared_until = now + DEPUTY_S
+            is_time = now >= deputy.call_at
+            if is_time:
+                deputy.call_at = now + CALL_AGAIN_S
+            wait = Wait(until=now + ASK_AGAIN_S, reason="its address is another steward's")
+            return CallBack(peer=deputy.peer, number=deputy.number, wait=wait, is_time=is_time)
+        deputy.until = now + DEPUTY_S + self.last_windows_s
+        return Deputed(lasts_s=DEPUTY_S)
+
+    def called_back(self, subject: str, number: int, ends_s: Sequence[float] | None, now: float) -> None:
+        """The deputy says when its windows there are over; None: it did not answer."""
+        book = self._books.get(subject)
+        deputy = book.deputy if book is not None else None
+        if book is None or deputy is None or deputy.number != number:
+            return
+        if ends_s is None:
+            # It may be at work all the same, cut off from us. Nobody may keep an address by being deaf, so that time
+            # is bounded as it is for windows that do not come back; from then on the cap may be passed, by as much.
+            since = self._absent.get(deputy.peer, now)
+            deputy.until = min(deputy.until, since + self.last_windows_s)
+            return
+        self._end_deputy(book)
+        for at, end_s in enumerate(sorted(ends_s, reverse=True)[: book.lanes]):
+            book.overdue[deputy.peer, -1 - at] = now + min(end_s, self.last_windows_s)
+
+    def note_members(self, is_member: Callable[[Holder], bool], now: float) -> None:
+        """Deputies that are gone grant nothing more: what they granted ends from now on."""
+        gone = [peer for peer in self._deputed if not is_member(peer)]
+        self._absent = {peer: self._absent.get(peer, now) for peer in gone}
+
+    def ends_s(self, subject: str, now: float) -> list[float]:
+        """In how many seconds is each of its windows over, with the last fetch in it?"""
+        book = self._books.get(subject)
+        if book is None:
+            return []
+        self._tidy(book, now)
+        late_s = min(OVERDUE_S, self._terms.silent_s)
+        ends = [*(window.ends_at + late_s for window in book.windows), *book.overdue.values()]
+        return [end - now for end in ends]
+
+    @property
+    def last_windows_s(self) -> float:
+        """All windows that were granted until now are over then, with the last fetch in them."""
+        return self._terms.life_s + min(OVERDUE_S, self._terms.silent_s)
+
+    def _may_depute(self, book: Book, peer: Holder, now: float) -> bool:
+        if now < book.shared_until or book.windows or book.overdue or book.queue:
+            return False
+        if self._deputed[peer] >= DEPUTED_TO_ONE_MAX and now >= self._full_until:
+            self._forget_resting(now)
+            self._full_until = now + FULL_S
+        return self._deputed[peer] < DEPUTED_TO_ONE_MAX and len(self._books) <= SUBJECTS_MAX // 2
+
+    def _end_deputy(self, book: Book) -> None:
+        deputy, book.deputy = book.deputy, None
+        if deputy is not None:
+            self._deputed[deputy.peer] -= 1
+            if not self._deputed[deputy.peer]:
+                del self._deputed[deputy.peer]
+
     def withdraw(self, holder: Holder, subject: str, number: int) -> None:
         """Takes back a window that no asker has heard of."""
         book = self._books.get(subject)
@@ -296,9 +426,16 @@ class LeaseOffice:
         book = self._books.get(subject)
         return DURATION_GUESS_S if book is None else book.duration_s
 
-    def forget(self, subject: str) -> None:
-        """It is another peer's now."""
-        self._books.pop(subject, None)
+    def forget(self, subject: str, now: float) -> None:
+        """It is another peer's now. Of an address, windows and deputy count to their end: it may come back before its
+        deputy has heard of that, or we are its deputy ourselves.
+        """
+        book = self._books.get(subject)
+        if book is None:
+            return
+        self._tidy(book, now)
+        if not book.is_address or book.is_at_rest(now):
+            del self._books[subject]
 
     def subjects(self) -> list[str]:
         return list(self._books)
@@ -344,6 +481,8 @@ class LeaseOffice:
 
     def _tidy(self, book: Book, now: float) -> None:
         """Windows that ended and were not given back, and places of those who did not come again."""
+        if book.deputy is not None and now >= book.deputy.until:
+            self._end_deputy(book)
         # Of an address also those that end now: a promise may begin at the same moment.
         for window in [one for one in book.windows if one.ends_at < now + (book.is_address and ROUNDING_S)]:
             book.windows.remove(window)

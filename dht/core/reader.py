@@ -87,6 +87,11 @@ class RingReader(ABC):
             and (contact.peer != machine.me.peer or contact.position in own)
         )
 
+    def life_of(self, peer: PeerKey) -> int | None:
+        """Its incarnation, which is another after a restart; None: it is no member, as far as we know."""
+        record = self.record_of(peer)
+        return None if record is None else record.incarnation
+
     def contacts(self) -> tuple[Contact, ...]:
         """All virtual nodes in our table by position, ours included."""
         return tuple(self.machine.table.contacts)

@@ -52,6 +52,12 @@ class Alone:
     def prompt_arcs(self) -> tuple[Arc, ...]:
         return tuple(~Arcs())
 
+    def positions(self) -> tuple[Contact, ...]:
+        return (self.me,)
+
+    def life_of(self, peer: PeerKey) -> int | None:
+        return 1
+
     def say_slow(self, *, is_slow: bool) -> None:
         raise AssertionError("nobody is asked, so nobody is late")
 

@@ -3,6 +3,7 @@
 It grants windows only for keys that it owns on the ring, after the silence of a new steward, for hosts that did not
 opt out and that resolve, here, to addresses which the network may visit. A window of a host lies within a window of
 its address, from that address's steward, so that all hosts at one address together keep within the charter's cap.
+Where no other steward has a host there, it is made the address's deputy and asks no more.
 
 Which rules did a steward find for its hosts, and how are they told? By version, and for each host by one number.
 
@@ -17,7 +18,7 @@ Remembered are the arcs that were ours within the last `memory_s`; a key that wa
 """
 
 import hashlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from cachetools import FIFOCache
 from msgspec.structs import replace
 
 from crawler.core.errors import MalformedUrlError
-from crawler.core.lease_office import LeaseOffice, OfficeStatistics
+from crawler.core.lease_office import CallBack, Deputed, LeaseOffice, OfficeStatistics
 from crawler.core.politeness import Holder, LeaseTerms, OptOutList, OriginReport, Wait, Window
 from crawler.core.robots import RobotsRules, parse_robots
 from crawler.core.urls import Origin, canonical, host_of, is_literal, is_public, origin_of, reached
@@ -36,6 +37,7 @@ from dht import Arc, Contact, EventsLost, Subscription, key_of
 from dht.core.arcs import WHOLE, Arcs
 from dht.core.effects import ArcsChanged, PaceChanged, PeerChanged, RingChanged
 from dht.core.ids import Key
+from dht.core.ids import PeerKey as MemberKey
 from dht.core.limits import Buckets, Rate
 from dht.node_types import RingEvent
 from herodotus.crawl.stewards.ask_queue import AskSteward
@@ -43,6 +45,7 @@ from herodotus.crawl.stewards.wire import (
     RULES_BYTES_MAX,
     Answer,
     Ask,
+    Deputy,
     Granted,
     NewRules,
     No,
@@ -110,6 +113,10 @@ ASKS = Rate(per_second=100.0, burst=1_000.0)
 """Of one peer: a lease serves many fetches, so this is far more than a crawl needs."""
 ASKERS_MAX = 20_000
 WITH_ADDRESSES_MAX = 100_000
+CALLS_NOTED_MAX = 4_096
+"""Of stewards that called us back. They matter for as long as an ask may be under way, which is ten seconds."""
+DRIFT = 2e-4
+"""By which the rates of two clocks differ at most."""
 SOON_S = 0.5
 
 
@@ -129,6 +136,16 @@ class _AddressWindow:
     """None: ourselves."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mandate:
+    """We are the deputy of an address's steward."""
+
+    steward: PeerKey
+    life: int | None
+    """The steward's incarnation: after a restart it knows nothing of us. None: it is not in our table."""
+    until: float
+
+
 SignWindow = Callable[[PeerKey, str, Granted], Granted]
 """A host's window for an asker, with the steward's signature."""
 
@@ -142,6 +159,8 @@ class OfficeWorld:
     """Where a host's name leads from here, "" when nowhere."""
     ask_elsewhere: AskSteward
     return_elsewhere: Callable[[Contact | None, Return], None]
+    call_back: Callable[[str, CallBack], None]
+    """Tell a deputy; its answer comes to `books.called_back`."""
     rules_number: Callable[[str], int]
     knows_rules: Callable[[Origin], bool]
     """Where not, they are being looked for from now on."""
@@ -159,6 +178,10 @@ class StewardOffice:
         self._askers = Buckets(ASKERS_MAX)
         self._addresses = FIFOCache[tuple[Holder, str, int], _AddressWindow](WITH_ADDRESSES_MAX)
         self._opted_out = world.opted_out
+        self._mandates: OrderedDict[str, _Mandate] = OrderedDict()
+        self._called_at = FIFOCache[tuple[PeerKey, str], float](CALLS_NOTED_MAX)
+        self._uncounted_until = 0.0
+        """Until then there may be windows at addresses of which we know nothing any more."""
         self.refused: dict[str, int] = {}
         self.elsewhere = 0
         """Leases for an address to which the host's name does not lead for us."""
@@ -177,7 +200,7 @@ class StewardOffice:
             if now < opens_at:
                 return NotYet(to_ms(opens_at - now, up=True), "a new steward stays silent at first")
             if ask.subject.startswith("address:"):
-                return self._grant_address(asker, ask)
+                return self._deputed(asker, ask.subject, now) or self._grant_address(asker, ask)
             address = await self._world.address_of(ask.subject.removeprefix("host:"))
             if isinstance(address, Wait):
                 return NotYet(to_ms(address.until - now, up=True), address.reason[:100])
@@ -201,6 +224,52 @@ class StewardOffice:
         if isinstance(address, Wait):
             return address
         return None if not address or self.may_visit(address) else "not-public"
+
+    # -- as the deputy of an address's steward
+
+    def become_deputy(
+        self, subject: str, deputy: Deputy, steward: PeerKey, life: int | None, asked: float
+    ) -> None:
+        """As it said, unless it called us back since. Its time runs from our question, by a clock that may be slower
+        than its own.
+        """
+        # We would not hear that a steward outside our table started again; it is silent for longer than a life.
+        lasts_s = deputy.lasts_ms / 1000 if life is not None else self._terms.life_s
+        if subject not in self._mandates and len(self._mandates) >= WITH_ADDRESSES_MAX:
+            self._mandates.popitem(last=False)
+        if self._called_at.get((steward, subject), -1.0) >= asked:
+            return  # the answer is older than the call, however it came here
+        until = asked + lasts_s * (1 - DRIFT)
+        self._mandates[subject] = _Mandate(steward=steward, life=life, until=until)
+
+    def grant_as_deputy(self, ask: Ask, steward: PeerKey, life: int | None) -> Answer | None:
+        """None: we are not that steward's deputy, or it is not in the same life."""
+        mandate = self._mandates.get(ask.subject)
+        if mandate is None:
+            return None
+        if (mandate.steward, mandate.life) != (steward, life) or anyio.current_time() >= mandate.until:
+            # Another steward begins with silence, which is longer than our last window. Those that are out count on.
+            del self._mandates[ask.subject]
+            return None
+        return self._grant_address(self._world.own_key, ask)
+
+    def end_mandate(self, steward: PeerKey, subject: str) -> list[float]:
+        """A steward calls us back: in how many seconds are our windows there over? Asked again, we say it again."""
+        mandate, now = self._mandates.get(subject), anyio.current_time()
+        self._called_at.pop((steward, subject), None)
+        self._called_at[steward, subject] = now
+        if mandate is not None and mandate.steward == steward:
+            del self._mandates[subject]
+        found = self.books.ends_s(subject, now)
+        uncounted_s = self._uncounted_until - now
+        if uncounted_s > 0:
+            found += [uncounted_s] * self._terms.policy.per_address_concurrency
+        return found
+
+    def forget_mandates(self) -> None:
+        """Our clock stood still, or we start: a steward may have ended them since, or know of some that we do not."""
+        self._mandates.clear()
+        self._uncounted_until = anyio.current_time() + self.books.last_windows_s
 
     def take_back(self, asker: PeerKey, returned: Return) -> None:
         now = anyio.current_time()
@@ -230,9 +299,12 @@ class StewardOffice:
 
     def forget_others(self) -> None:
         """Our arcs changed: forget what is not ours any more; its new steward takes over."""
+        now = anyio.current_time()
+        for subject in [one for one, mandate in self._mandates.items() if mandate.until <= now]:
+            del self._mandates[subject]
         for subject in self.books.subjects():
-            if not self._tenure.has(key_of_subject(subject)):
-                self.books.forget(subject)
+            if not self._tenure.has(key_of_subject(subject)) and subject not in self._mandates:
+                self.books.forget(subject, now)
 
     def statistics(self) -> OfficeStatistics:
         return self.books.statistics(anyio.current_time())
@@ -276,6 +348,16 @@ class StewardOffice:
 
     def _note_refusal(self, reason: str) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1
+
+    def _deputed(self, asker: PeerKey, subject: str, now: float) -> Answer | None:
+        found = self.books.deputy_for(asker, subject, now, may_be=asker != self._world.own_key)
+        if isinstance(found, Deputed):
+            return Deputy(to_ms(found.lasts_s))
+        if found is not None:
+            if found.is_time:
+                self._world.call_back(subject, found)
+            return _answer_of(found.wait, now)
+        return None
 
     def _grant_address(self, asker: PeerKey, ask: Ask) -> Answer:
         now = anyio.current_time()
@@ -418,6 +500,8 @@ class StewardRing(Protocol):
 
     async def prompt_owner(self, key: Key) -> Contact: ...
     def prompt_arcs(self) -> tuple[Arc, ...]: ...
+    def positions(self) -> tuple[Contact, ...]: ...
+    def life_of(self, peer: MemberKey) -> int | None: ...
     def say_slow(self, *, is_slow: bool) -> None: ...
     def events(self) -> AbstractContextManager[Subscription]: ...
 

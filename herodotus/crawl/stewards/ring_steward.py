@@ -17,6 +17,7 @@ import anyio.abc
 from msgspec.structs import replace
 
 from crawler.core.errors import MalformedUrlError
+from crawler.core.lease_office import CallBack
 from crawler.core.politeness import (
     HostSteward,
     Lease,
@@ -32,6 +33,7 @@ from crawler.core.urls import Origin, canonical, host_of, origin_of, reached
 from crawler.ports import CaptureSink, Fetcher
 from crawler.steward import LocalSteward
 from dht import Contact
+from dht.core.ids import PeerKey as MemberKey
 from dht.errors import NoAnswerError
 from herodotus.core.errors import MalformedError
 from herodotus.core.pacer import OwnQueue, SlowLine
@@ -55,6 +57,7 @@ from herodotus.crawl.stewards.windows import WAIT_MAX_S, Windows, signed_window,
 from herodotus.crawl.stewards.wire import (
     Answer,
     Ask,
+    Deputy,
     Granted,
     NoRules,
     NotYet,
@@ -63,9 +66,13 @@ from herodotus.crawl.stewards.wire import (
     RulesLater,
     SameRules,
     decode_asks,
+    decode_called_back,
+    decode_ends,
     decode_rules,
     decode_rules_ask,
     encode_answers,
+    encode_called_back,
+    encode_ends,
     encode_rules,
     encode_rules_ask,
     to_ms,
@@ -75,6 +82,11 @@ from herodotus.peers.calls import CallError, PeerKey, Questions, RefusedError, S
 logger = logging.getLogger(__name__)
 
 RULES_SERVICE = "leases.rules"
+CALL_BACK_SERVICE = "leases.call-back"
+CALL_BACK_DEADLINE_S = 4.0
+"""A deputy's answer needs no other peer's."""
+CALLS_BACK_MAX = 128
+"""At a time. Whoever waits for another asks again."""
 RULES_PATIENCE_S = 3.0
 """What a call for rules may wait for robots.txt to come; then it is asked again."""
 RULES_COST = 5
@@ -136,6 +148,7 @@ class RingSteward(LocalSteward):
         self._searching: dict[Origin, anyio.Event] = {}
         self._search_again: dict[Origin, float] = {}  # when a waiting search may continue
         self._seen: dict[Origin, int] = {}  # by which number its host's rules were known when they came
+        self._calls_back = 0
         self._slept_s = parts.slept_s()
         self._tasks: anyio.abc.TaskGroup | None = None
         self.office = StewardOffice(
@@ -146,6 +159,7 @@ class RingSteward(LocalSteward):
                 address_of=parts.fetcher.address_of,
                 ask_elsewhere=self._ask_steward,
                 return_elsewhere=self._return_to,
+                call_back=self._call_back,
                 rules_number=self._book.number,
                 knows_rules=self._knows_rules,
                 may_visit_private=parts.may_visit_private,
@@ -162,13 +176,18 @@ class RingSteward(LocalSteward):
     @property
     def services(self) -> Services:
         return Services(
-            calls={ASK_SERVICE: self._serve_asks, RULES_SERVICE: self._serve_rules},
-            by_datagram=frozenset({ASK_SERVICE}),
+            calls={
+                ASK_SERVICE: self._serve_asks,
+                RULES_SERVICE: self._serve_rules,
+                CALL_BACK_SERVICE: self._serve_call_back,
+            },
+            by_datagram=frozenset({ASK_SERVICE, CALL_BACK_SERVICE}),
         )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Inside, the ring is open; leases end with it."""
+        self.office.forget_mandates()
         self._tenure.change(stewarded_by(self._parts.ring()), anyio.current_time())
         async with self._desk.opened(), anyio.create_task_group() as tasks:
             self._tasks = tasks
@@ -276,6 +295,7 @@ class RingSteward(LocalSteward):
         self._slept_s = slept_s
         self._windows.end_all()
         self._tenure.lose_all(anyio.current_time())
+        self.office.forget_mandates()
         return True
 
     # -- which steward to ask
@@ -296,10 +316,41 @@ class RingSteward(LocalSteward):
             answer = await self.office.grant(self._parts.own_key, ask)
             now = anyio.current_time()
             return Told(answer, now, now)
-        told = await self._desk.ask(steward, ask)
-        if told.answer is not None:
+        began, life = anyio.current_time(), self._parts.ring().life_of(steward.peer)
+        self._has_slept()
+        told = self._told_as_deputy(ask, steward, life) or await self._desk.ask(steward, ask)
+        if told.answer is not None and told.steward is not None:
             self._line.asked(steward.peer, told.got - told.asked, told.got)
+        if isinstance(told.answer, Deputy) and not self._has_slept():
+            self.office.become_deputy(ask.subject, told.answer, steward.peer, life, told.asked)
+            from_s = ask.from_ms / 1000 - (anyio.current_time() - began)
+            told = self._told_as_deputy(replace(ask, from_ms=to_ms(from_s)), steward, life) or FAILED
         return told
+
+    def _told_as_deputy(self, ask: Ask, steward: Contact, life: int | None) -> Told | None:
+        answer = self.office.grant_as_deputy(ask, steward.peer, life)
+        now = anyio.current_time()
+        return None if answer is None else Told(answer, now, now)
+
+    def _call_back(self, subject: str, deputy: CallBack) -> None:
+        if self._tasks is not None and self._calls_back < CALLS_BACK_MAX:
+            self._calls_back += 1
+            self._tasks.start_soon(self._hear_deputy, subject, deputy)
+
+    async def _hear_deputy(self, subject: str, deputy: CallBack) -> None:
+        ends_s = None
+        contact = next((one for one in self._parts.ring().positions() if one.peer == deputy.peer), None)
+        if contact is not None:
+            body = encode_called_back(subject)
+            try:
+                reply = await self._parts.calls().call(
+                    contact, CALL_BACK_SERVICE, body, deadline_s=CALL_BACK_DEADLINE_S
+                )
+                ends_s = decode_ends(reply)
+            except (CallError, MalformedError) as error:
+                logger.debug("a deputy does not answer subject=%s error=%s", subject, error)
+        self._calls_back -= 1
+        self.office.books.called_back(subject, deputy.number, ends_s, anyio.current_time())
 
     def _return_to(self, steward: Contact | None, returned: Return) -> None:
         if steward is None:
@@ -354,6 +405,14 @@ class RingSteward(LocalSteward):
             for at in range(len(message.asks)):
                 tasks.start_soon(answer, at)
         return encode_answers(answers)
+
+    async def _serve_call_back(self, steward: PeerKey, body: bytes) -> bytes:
+        try:
+            message = decode_called_back(body)
+        except MalformedError as error:
+            raise RefusedError("malformed") from error
+        self.office.charge(steward, 1)
+        return encode_ends(self.office.end_mandate(steward, message.subject))
 
     async def _serve_rules(self, asker: PeerKey, body: bytes) -> bytes:
         try:
@@ -452,7 +511,14 @@ class RingSteward(LocalSteward):
                 self._parts.ring().say_slow(is_slow=self._line.is_slow)
 
     async def _follow_ring(self) -> None:
-        await follow_ring(self._parts.ring(), self._tenure, self.office.forget_others)
+        await follow_ring(self._parts.ring(), self._tenure, self._note_ring)
+
+    def _note_ring(self) -> None:
+        self.office.forget_others()
+        life_of = self._parts.ring().life_of
+        self.office.books.note_members(
+            lambda peer: life_of(MemberKey(peer)) is not None, anyio.current_time()
+        )
 
 
 def _host(origin: Origin) -> str:

@@ -15,7 +15,7 @@ from herodotus.core.errors import MalformedError
 from herodotus.core.signatures import ADDRESSES_MAX
 from herodotus.peers.calls import encode, reader_of_version
 
-VERSION = 1
+VERSION = 2
 ASKS_MAX = 256
 RETURNS_MAX = 1_024
 SUBJECT_CHARACTERS_MAX = 300
@@ -28,10 +28,12 @@ RULES_VERSION_BYTES = 8
 SIGNATURE_BYTES = 64
 PROBLEM_CHARACTERS_MAX = 300
 REASON_CHARACTERS_MAX = 100
+ENDS_MAX = 64
+"""Windows at an address at a time: the highest cap of a charter."""
 ADDRESS_CHARACTERS_MAX = 45
 """The longest way to write an IPv6 address."""
 COUNTER_MAX = 2**53
-GRANTED, NOT_YET, NO = 0, 1, 2
+GRANTED, NOT_YET, NO, DEPUTED = 0, 1, 2, 3
 SAME, RULES, RULES_LATER, NO_RULES = 0, 1, 2, 3
 
 Subject = Annotated[str, Meta(max_length=SUBJECT_CHARACTERS_MAX, pattern="^(host|address):")]
@@ -114,12 +116,30 @@ class No(msgspec.Struct, frozen=True, array_like=True, tag=NO):
     reason: Reason
 
 
-Answer = Granted | NotYet | No
+class Deputy(msgspec.Struct, frozen=True, array_like=True, tag=DEPUTED):
+    """The asker keeps the address's book for its own hosts, for so long."""
+
+    lasts_ms: Milliseconds
+
+
+Answer = Granted | NotYet | No | Deputy
 
 
 class LeaseAnswers(msgspec.Struct, frozen=True, array_like=True):
     version: int
     answers: list[Answer]
+
+
+class CalledBack(msgspec.Struct, frozen=True, array_like=True):
+    """Said to a deputy."""
+
+    version: int
+    subject: Subject
+
+
+class _Ends(msgspec.Struct, frozen=True, array_like=True):
+    version: int
+    ends_ms: Annotated[list[Milliseconds], Meta(max_length=ENDS_MAX)]
 
 
 class RulesAsk(msgspec.Struct, frozen=True, array_like=True):
@@ -161,6 +181,8 @@ class _RulesReply(msgspec.Struct, frozen=True, array_like=True):
 
 decode_asks = reader_of_version(Asks, VERSION)
 decode_rules_ask = reader_of_version(RulesAsk, VERSION)
+decode_called_back = reader_of_version(CalledBack, VERSION)
+_decode_ends = reader_of_version(_Ends, VERSION)
 _decode_answers = reader_of_version(LeaseAnswers, VERSION)
 _decode_rules = reader_of_version(_RulesReply, VERSION)
 
@@ -197,8 +219,23 @@ def decode_answers(body: bytes, *, expected: int) -> list[Answer]:
     found = _decode_answers(body).answers
     if len(found) != expected:
         raise MalformedError("as many answers as asks")
-    _check_printable(one.reason for one in found if not isinstance(one, Granted))
+    _check_printable(one.reason for one in found if isinstance(one, NotYet | No))
     return found
+
+
+def encode_called_back(subject: str) -> bytes:
+    return encode(CalledBack(VERSION, subject))
+
+
+def encode_ends(ends_s: Iterable[float]) -> bytes:
+    """The latest of them."""
+    return encode(
+        _Ends(VERSION, [to_ms(end_s, up=True) for end_s in sorted(ends_s, reverse=True)[:ENDS_MAX]])
+    )
+
+
+def decode_ends(body: bytes) -> list[float]:
+    return [end_ms / 1000 for end_ms in _decode_ends(body).ends_ms]
 
 
 def encode_rules_ask(origin: str, known: bytes) -> bytes:

@@ -10,18 +10,20 @@ import trio.testing
 
 from crawler.core.capture import Capture
 from crawler.core.errors import UnreachableError
+from crawler.core.lease_office import CallBack
 from crawler.core.politeness import HostSteward, LeaseTerms, OptOutList, PolitenessPolicy, Wait
 from crawler.ports import FetchRequest
 from dht import Contact, EventsLost, Key, Subscription
 from dht.core.arcs import Arc, Arcs
 from dht.core.effects import ArcsChanged, Joined, PaceChanged, PeerChanged, RingChanged
+from dht.core.ids import PeerKey
 from dht.core.limits import Rate
 from dht.node_types import RingEvent
 from herodotus.crawl.stewards import office as office_module
 from herodotus.crawl.stewards.ask_queue import Told
 from herodotus.crawl.stewards.office import OfficeWorld, StewardOffice, Tenure, key_of_subject
 from herodotus.crawl.stewards.ring_steward import RingSteward, StewardParts
-from herodotus.crawl.stewards.wire import Ask, Granted, No, NotYet, Return
+from herodotus.crawl.stewards.wire import Answer, Ask, Deputy, Granted, No, NotYet, Return
 from herodotus.peers.calls import RefusedError
 from tests.herodotus.peers.table_ring import contact_of, link_peer
 
@@ -47,6 +49,7 @@ class Scene:
     is_new: bool = False
     left: list[str] = field(default_factory=list)
     """Windows of addresses that were given back."""
+    called: list[CallBack] = field(default_factory=list)
 
     async def opened(self) -> StewardOffice:
         self.tenure = Tenure(TERMS.silent_s)
@@ -61,6 +64,7 @@ class Scene:
                 address_of=self._address_of,
                 ask_elsewhere=self._ask,
                 return_elsewhere=self._take_back,
+                call_back=lambda subject, deputy: self.called.append(deputy),
                 rules_number=lambda host: 1,
                 knows_rules=lambda origin: True,
                 may_visit_private=False,
@@ -222,6 +226,12 @@ class NewsOfTheRing:
     def prompt_arcs(self) -> tuple[Arc, ...]:
         return tuple(self.owned)
 
+    def positions(self) -> tuple[Contact, ...]:
+        return ()
+
+    def life_of(self, peer: PeerKey) -> int | None:
+        return 1
+
     def say_slow(self, *, is_slow: bool) -> None:
         self.says.append(is_slow)
 
@@ -313,3 +323,157 @@ async def test_a_steward_sees_within_a_minute_that_members_came_of_age() -> None
         ring.owned = Arcs()
         await anyio.sleep(office_module.AGES_LOOK_S + 1)
         assert await steward.office.grant(OWN, ask(purpose="")) == No("not-steward")
+
+
+AT = f"address:{PUBLIC_ADDRESS}"
+
+
+async def other_at_the_address(scene: Scene) -> Answer:
+    """An ask of another steward, for a host of its own."""
+    return await scene.office.grant(OTHER, Ask(AT, 3, lasts_ms=5_000, purpose="1 host:i.example"))
+
+
+async def test_whoever_asks_alone_for_an_address_keeps_its_book_for_an_hour() -> None:
+    scene = Scene()
+    await scene.opened()
+    assert await other_at_the_address(scene) == Deputy(3_600_000)
+    answer = await scene.office.grant(ASKER, Ask(AT, 3, lasts_ms=5_000, purpose="1 host:j.example"))
+    assert answer == NotYet(250, "its address is another steward's")
+    assert [deputy.peer for deputy in scene.called] == [OTHER]
+
+
+async def test_a_steward_whose_own_host_is_there_makes_nobody_deputy() -> None:
+    scene = Scene()
+    office = await scene.opened()
+    assert isinstance(await office.grant(ASKER, ask()), Granted)
+    assert isinstance(await other_at_the_address(scene), Granted)
+    assert scene.called == []
+
+
+@dataclass
+class DeputyScene(Scene):
+    """The address is another peer's, which makes us its deputy, and counts how often it is asked."""
+
+    life: int | None = 7
+    asked: int = 0
+
+    async def _ask(self, ask: Ask) -> Told:
+        now = anyio.current_time()
+        answer = self.office.grant_as_deputy(ask, OTHER, self.life)
+        if answer is None:
+            self.asked += 1
+            self.office.become_deputy(ask.subject, Deputy(3_600_000), OTHER, self.life, now)
+            answer = self.office.grant_as_deputy(ask, OTHER, self.life)
+        return Told(answer, now, now)
+
+    async def fetch_once(self, asker: bytes = ASKER) -> None:
+        granted = await self.office.grant(asker, ask())
+        assert isinstance(granted, Granted), granted
+        await anyio.sleep(granted.starts_in_ms / 1000)
+        self.office.take_back(asker, Return(HOST, granted.number, 1, 200, 100))
+
+
+async def test_a_deputy_asks_once_for_an_hour_of_windows() -> None:
+    scene = DeputyScene()
+    await scene.opened()
+    for _ in range(20):
+        await scene.fetch_once()
+    assert scene.asked == 1
+    await anyio.sleep(3_600)
+    await scene.fetch_once()
+    assert scene.asked == 2
+
+
+async def test_a_deputy_of_a_steward_that_started_again_asks_it_again() -> None:
+    scene = DeputyScene()
+    await scene.opened()
+    await scene.fetch_once()
+    scene.life = 8
+    await scene.fetch_once()
+    assert scene.asked == 2
+
+
+async def test_a_deputy_that_cannot_see_whether_its_steward_started_again_asks_in_each_life_of_a_lease() -> (
+    None
+):
+    scene = DeputyScene(life=None)
+    await scene.opened()
+    await scene.fetch_once()
+    await anyio.sleep(TERMS.life_s)
+    await scene.fetch_once()
+    assert scene.asked == 2
+
+
+async def test_a_deputy_keeps_the_cap_of_the_address() -> None:
+    scene = DeputyScene()
+    office = await scene.opened()
+    hosts = [Ask(f"host:{name}.example", 3, purpose=f"http://{name}.example") for name in "abc"]
+    found = [await office.grant(ASKER, one) for one in hosts]
+    assert [one.starts_in_ms for one in found[:2] if isinstance(one, Granted)] == [0, 0]
+    assert not isinstance(found[2], Granted) or found[2].starts_in_ms > 0
+
+
+async def test_a_deputy_that_is_called_back_says_when_its_windows_are_over_and_grants_no_more() -> None:
+    scene = DeputyScene()
+    office = await scene.opened()
+    granted = await office.grant(ASKER, ask())
+    assert isinstance(granted, Granted)
+    (end_s,) = office.end_mandate(OTHER, AT)
+    assert end_s >= granted.lasts_ms / 1000 + 105.0
+    assert office.end_mandate(OTHER, AT) == [end_s], "its first answer may have been lost"
+    assert office.grant_as_deputy(Ask(AT, 1, lasts_ms=5_000, purpose="2 host:h.example"), OTHER, 7) is None
+
+
+async def test_only_its_own_steward_ends_what_a_deputy_may_do() -> None:
+    scene = DeputyScene()
+    await scene.opened()
+    await scene.fetch_once()
+    scene.office.end_mandate(ASKER, AT)
+    await scene.fetch_once()
+    assert scene.asked == 1
+
+
+async def test_a_deputy_that_slept_or_started_again_knows_not_what_is_out_and_says_so() -> None:
+    scene = DeputyScene()
+    office = await scene.opened()
+    await scene.fetch_once()
+    await anyio.sleep(10.0)
+    office.forget_mandates()
+    assert office.end_mandate(OTHER, AT) == [165.0, 165.0], "a life of a lease, and the longest fetch"
+    await anyio.sleep(65.0)
+    assert office.end_mandate(OTHER, AT) == [100.0, 100.0]
+    await anyio.sleep(1.0)
+    await scene.fetch_once()
+    assert scene.asked == 2
+    office.forget_mandates()
+    await anyio.sleep(10.0)
+    await scene.fetch_once()
+    assert scene.asked == 3
+
+
+async def test_changes_of_the_ring_leave_a_deputy_its_books() -> None:
+    scene = DeputyScene()
+    office = await scene.opened()
+    granted = await office.grant(ASKER, ask())
+    assert isinstance(granted, Granted)
+    scene.tenure.change(Arcs(), anyio.current_time())
+    office.forget_others()
+    assert len(office.end_mandate(OTHER, AT)) == 1
+    office.forget_others()
+    assert len(office.end_mandate(OTHER, AT)) == 1, "they count to their end, deputy or not"
+    await anyio.sleep(200.0)
+    office.forget_others()
+    assert office.books.subjects() == []
+
+
+async def test_who_was_called_back_is_no_deputy_by_an_answer_that_was_on_its_way() -> None:
+    scene = DeputyScene()
+    office = await scene.opened()
+    asked = anyio.current_time()
+    assert office.end_mandate(OTHER, AT) == []
+    office.become_deputy(AT, Deputy(3_600_000), OTHER, 7, asked)
+    window = Ask(AT, 1, lasts_ms=5_000, purpose="1 host:h.example")
+    assert office.grant_as_deputy(window, OTHER, 7) is None
+    office.end_mandate(ASKER, AT)
+    office.become_deputy(AT, Deputy(3_600_000), OTHER, 7, asked + 1)
+    assert isinstance(office.grant_as_deputy(window, OTHER, 7), Granted)

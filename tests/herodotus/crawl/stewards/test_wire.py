@@ -14,6 +14,7 @@ from herodotus.crawl.stewards import wire
 from herodotus.crawl.stewards.wire import (
     Ask,
     Asks,
+    Deputy,
     Granted,
     LeaseAnswers,
     NewRules,
@@ -26,25 +27,42 @@ from herodotus.crawl.stewards.wire import (
     SameRules,
 )
 
-ASKED = "93 01 91 95 ae 686f73743a612e6578616d706c65 03 00 00 b0 687474703a2f2f612e6578616d706c65 91 97 ae 686f73743a622e6578616d706c65 07 02 cc c8 78 ff a0"  # noqa: E501  # bytes as the page shows them
+ASKED = "93 02 91 95 ae 686f73743a612e6578616d706c65 03 00 00 b0 687474703a2f2f612e6578616d706c65 91 97 ae 686f73743a622e6578616d706c65 07 02 cc c8 78 ff a0"  # noqa: E501  # bytes as the page shows them
 WITH_ADDRESS = (
     "96 ae 686f73743a612e6578616d706c65 03 00 00 b0 687474703a2f2f612e6578616d706c65 aa 39332e3138342e302e31"
 )
-GRANTED = "92 01 91 97 00 0c cd 05dc cd 1b58 03 cd 07d0 05"
+GRANTED = "92 02 91 97 00 0c cd 05dc cd 1b58 03 cd 07d0 05"
 
 
-def test_the_bytes_of_version_1_stay_what_they_are() -> None:
+def test_the_bytes_of_version_2_stay_what_they_are() -> None:
     asks = [Ask("host:a.example", 3, purpose="http://a.example")]
     returns = [Return("host:b.example", 7, 2, 200, 120)]
     assert wire.encode_asks(asks, returns) == bytes.fromhex(ASKED)
     with_address = Ask("host:a.example", 3, purpose="http://a.example", address="93.184.0.1")
-    assert wire.encode_asks([with_address], []) == bytes.fromhex("93 01 91" + WITH_ADDRESS + "90")
+    assert wire.encode_asks([with_address], []) == bytes.fromhex("93 02 91" + WITH_ADDRESS + "90")
     answers = [Granted(12, 1_500, 7_000, 3, 2_000, 5)]
     assert wire.encode_answers(answers) == bytes.fromhex(GRANTED)
-    assert wire.encode_rules(SameRules(5, 1_000)) == bytes.fromhex("92 01 93 00 05 cd 03e8")
+    assert wire.encode_rules(SameRules(5, 1_000)) == bytes.fromhex("92 02 93 00 05 cd 03e8")
     assert wire.encode_rules_ask("http://a.example", b"12345678") == bytes.fromhex(
-        "93 01 b0 687474703a2f2f612e6578616d706c65 c4 08 3132333435363738"
+        "93 02 b0 687474703a2f2f612e6578616d706c65 c4 08 3132333435363738"
     )
+
+
+def test_a_deputy_is_made_and_called_back_by_these_bytes() -> None:
+    page = "".join((Path(__file__).parents[4] / "docs" / "protocol" / "leases.md").read_text().split())
+    for made, shown in (
+        (wire.encode_answers([Deputy(3_600_000)]), "92 02 91 92 03 ce 0036ee80"),
+        (
+            wire.encode_called_back("address:93.184.0.1"),
+            "92 02 b2 616464726573733a39332e3138342e302e31",
+        ),
+        (wire.encode_ends([8.0, 120.0]), "92 02 92 ce 0001d4c0 cd 1f40"),
+    ):
+        assert made == bytes.fromhex(shown)
+        assert "".join(shown.split()) in page
+    assert wire.decode_answers(wire.encode_answers([Deputy(5)]), expected=1) == [Deputy(5)]
+    assert wire.decode_called_back(wire.encode_called_back("address:x")).subject == "address:x"
+    assert wire.decode_ends(wire.encode_ends(range(100))) == list(range(99, 35, -1))
 
 
 def test_the_page_shows_these_bytes() -> None:
@@ -67,32 +85,33 @@ def test_asks_and_answers_come_back_as_they_were() -> None:
     asks = [Ask("host:a.example", 1), Ask("address:192.0.2.1", 2, 30, 40, "5 host:a.example")]
     asks += [Ask("host:a.example", 1, address="2001:db8::1"), Ask("host:a.example", 1, address="")]
     returns = [Return("host:a.example", 9, 1, 0, 5, 6, "p")]
-    assert wire.decode_asks(wire.encode_asks(asks, returns)) == Asks(1, asks, returns)
+    assert wire.decode_asks(wire.encode_asks(asks, returns)) == Asks(2, asks, returns)
     answers: list[wire.Answer] = [Granted(1, 2, 3, 4, 5, 6), NotYet(7, "resting"), No("not-steward")]
     assert wire.decode_answers(wire.encode_answers(answers), expected=3) == answers
 
 
 def test_fields_of_a_later_release_are_ignored() -> None:
-    raw = msgspec.msgpack.encode([1, [["host:a.example", 1, 0, 0, "", None, "new"]], [], "newer"])
+    raw = msgspec.msgpack.encode([2, [["host:a.example", 1, 0, 0, "", None, "new"]], [], "newer"])
     assert wire.decode_asks(raw).asks == [Ask("host:a.example", 1)]
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        Asks(2, [], []),
-        Asks(1, [Ask("host:a", 0)], []),
-        Asks(1, [Ask("host:a", 1_025)], []),
-        Asks(1, [Ask("a.example", 1)], []),
-        Asks(1, [Ask("host:" + 300 * "a", 1)], []),
-        Asks(1, [Ask("host:a", 1, purpose=301 * "a")], []),
-        Asks(1, [Ask("host:a", 1, lasts_ms=-1)], []),
-        Asks(1, [Ask("host:a", 1, from_ms=10**12)], []),
-        Asks(1, 257 * [Ask("host:a", 1)], []),
-        Asks(1, [], 1_025 * [Return("host:a", 1, 1, 200, 1)]),
-        Asks(1, [], [Return("host:a", -1, 1, 200, 1)]),
-        Asks(1, [], [Return("host:a", 1, 1, 1_000, 1)]),
-        Asks(1, [], [Return("host:a", 1, 1, 200, 1, -2)]),
+        Asks(1, [], []),
+        Asks(3, [], []),
+        Asks(2, [Ask("host:a", 0)], []),
+        Asks(2, [Ask("host:a", 1_025)], []),
+        Asks(2, [Ask("a.example", 1)], []),
+        Asks(2, [Ask("host:" + 300 * "a", 1)], []),
+        Asks(2, [Ask("host:a", 1, purpose=301 * "a")], []),
+        Asks(2, [Ask("host:a", 1, lasts_ms=-1)], []),
+        Asks(2, [Ask("host:a", 1, from_ms=10**12)], []),
+        Asks(2, 257 * [Ask("host:a", 1)], []),
+        Asks(2, [], 1_025 * [Return("host:a", 1, 1, 200, 1)]),
+        Asks(2, [], [Return("host:a", -1, 1, 200, 1)]),
+        Asks(2, [], [Return("host:a", 1, 1, 1_000, 1)]),
+        Asks(2, [], [Return("host:a", 1, 1, 200, 1, -2)]),
     ],
 )
 def test_asks_that_break_the_bounds_are_refused(message: Asks) -> None:
@@ -115,12 +134,12 @@ def test_asks_that_break_the_bounds_are_refused(message: Asks) -> None:
 )
 def test_answers_that_break_the_bounds_are_refused(answers: list[wire.Answer]) -> None:
     with pytest.raises(MalformedError):
-        wire.decode_answers(msgspec.msgpack.encode(LeaseAnswers(1, answers)), expected=1)
+        wire.decode_answers(msgspec.msgpack.encode(LeaseAnswers(2, answers)), expected=1)
 
 
 @pytest.mark.parametrize("decode", [wire.decode_asks, wire.decode_rules_ask, wire.decode_rules])
 @pytest.mark.parametrize(
-    "body", ["a180", "81a18001", "9201a180", "920181a18001", "9301a18001", "929301a180a180"]
+    "body", ["a180", "81a18001", "9202a180", "920281a18001", "9302a18001", "929302a180a180"]
 )
 def test_a_text_that_is_no_utf_8_is_malformed(decode: Callable[[bytes], object], body: str) -> None:
     """Found by random bytes: the decoder raises another error than for everything else."""
