@@ -227,10 +227,12 @@ class LeaseOffice:
         others = len({*book.queue, *(window.holder for window in book.windows)} - {holder})
         count = self._count(book, holder, wanted, others)
         late_s = min(late_s, self._terms.window_s * LATE_SHARE_MAX)
-        if book.is_free:
-            lasts_s = self._terms.window_s
+        if (
+            book.is_free
+        ):  # nobody waits for it, so it begins now, and with its last fetch it lasts as long as a lease
+            lasts_s = self._terms.life_s - self.tail_s(subject)
         lasts_s = lasts_s or (count - 1) * self._step_s(book) + self._terms.slack_s + late_s
-        lasts_s = min(lasts_s, self._terms.window_s)
+        lasts_s = min(lasts_s, self._window_max_s(book))
         # Each asker ahead is left one short window, though it may never come: a later asker waits a little longer and
         # takes nobody's turn. To count only those who did come would let the quickest caller win.
         turn_s = (self._terms.slack_s + self._quantum(book) * self._step_s(book)) * ahead / book.lanes
@@ -426,6 +428,12 @@ class LeaseOffice:
         book = self._books.get(subject)
         return DURATION_GUESS_S if book is None else book.duration_s
 
+    def tail_s(self, subject: str) -> float:
+        """Of a host's window, at its address: the last fetch ends before others begin there."""
+        # Where fetches take so long that nothing of a window would be left, no window would ever be granted again, and
+        # nobody would learn that the host is well.
+        return min(2 * self.duration_s(subject), self._terms.window_s / 2)
+
     def forget(self, subject: str, now: float) -> None:
         """It is another peer's now. Of an address, windows and deputy count to their end: it may come back before its
         deputy has heard of that, or we are its deputy ourselves.
@@ -527,6 +535,11 @@ class LeaseOffice:
             rounds[one[:PEER_BYTES]] += 1
             is_after = is_after or one == holder
         return found
+
+    def _window_max_s(self, book: Book) -> float:
+        """Where no delay is agreed, a window of an address covers one of a free host."""
+        is_short = self._terms.policy.delay_floor_s or not (book.is_address or book.is_free)
+        return self._terms.window_s if is_short else self._terms.life_s
 
     def _count(self, book: Book, holder: Holder, wanted: int, others: int) -> int:
         # Each window that was never given back halves the next one. So a peer that only asks soon blocks a host for

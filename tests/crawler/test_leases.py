@@ -198,7 +198,7 @@ def test_nobody_who_waits_is_passed_in_a_gap() -> None:
 def test_where_no_delay_is_agreed_nobody_waits_for_another() -> None:
     office = LeaseOffice(LeaseTerms.of(PolitenessPolicy(delay_floor_s=0.0)))
     windows = [granted(office.ask(bytes([number]), HOST, 1, 5.0)) for number in range(200)]
-    assert {(one.starts_at, one.ends_at, one.spacing_s) for one in windows} == {(5.0, 6.0, 0.0)}
+    assert {(one.starts_at, one.ends_at, one.spacing_s) for one in windows} == {(5.0, 6.5, 0.0)}
 
 
 def test_a_host_that_asks_for_a_delay_has_it_also_where_none_is_agreed() -> None:
@@ -206,7 +206,8 @@ def test_a_host_that_asks_for_a_delay_has_it_also_where_none_is_agreed() -> None
     both = [granted(office.ask(who, HOST, 1, 5.0)) for who in (A, B)]
     assert [one.starts_at for one in both] == [5.0, 5.0]
     office.set_crawl_delay(HOST, 0.5, 5.0)
-    assert granted(office.ask(C, HOST, 1, 5.0)).starts_at == 6.5, "a delay after the last of them"
+    assert isinstance(office.ask(C, HOST, 1, 5.0), Wait), "they last as long as a lease"
+    assert granted(office.ask(C, HOST, 1, 6.0)).starts_at == 7.0, "a delay after the last of them"
 
 
 def test_a_host_that_fails_is_tried_by_one_peer_at_a_time() -> None:
@@ -296,6 +297,24 @@ def test_a_window_is_over_at_its_end_whatever_is_left_of_it() -> None:
     assert not window.is_over(110.0)
     assert window.is_over(110.1)
     assert window.left == 5
+
+
+def test_where_nobody_need_wait_a_window_and_its_last_fetch_last_as_long_as_a_lease() -> None:
+    terms = LeaseTerms.of(PolitenessPolicy(delay_floor_s=0.0))
+    assert (terms.life_s, terms.window_s) == (2.0, 1.0)
+    office = LeaseOffice(terms)
+    found = [granted(office.ask(bytes([n]), HOST, 1, 10.0)) for n in range(3)]
+    tail_s = 0.5  # two fetches take 0.6 s, as far as is known; but half of a short window is left
+    assert [(one.starts_at, one.ends_at) for one in found] == [(10.0, 12.0 - tail_s)] * 3
+    place = granted(office.ask(A, "address:93.184.0.1", 1, 10.0, lasts_s=2.1))
+    assert (place.starts_at, place.ends_at) == (10.0, 12.0)
+
+
+def test_a_host_with_a_crawl_delay_has_short_windows_also_where_none_is_agreed() -> None:
+    office = LeaseOffice(LeaseTerms.of(PolitenessPolicy(delay_floor_s=0.0)))
+    office.set_crawl_delay(HOST, 0.1, 0.0)
+    window = granted(office.ask(A, HOST, 100, 10.0))
+    assert window.ends_at - window.starts_at <= 1.0
 
 
 def test_a_window_cannot_be_moved_to_where_its_host_rests() -> None:

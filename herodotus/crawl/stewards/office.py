@@ -405,9 +405,7 @@ class StewardOffice:
     ) -> NotYet | Window:
         """The window, moved to where the address has one, too."""
         now = anyio.current_time()
-        # The last fetch ends before others at the address begin. Where fetches take so long that nothing of a window
-        # would be left, no window would ever be granted again, and nobody would learn that the host is well.
-        tail_s = min(2 * self.books.duration_s(mark[1]), self._terms.window_s / 2)
+        tail_s = self.books.tail_s(mark[1])
         ask = Ask(
             subject=f"address:{address}",
             wanted=window.count,
