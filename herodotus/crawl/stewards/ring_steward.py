@@ -181,7 +181,7 @@ class RingSteward(LocalSteward):
                 RULES_SERVICE: self._serve_rules,
                 CALL_BACK_SERVICE: self._serve_call_back,
             },
-            by_datagram=frozenset({ASK_SERVICE, CALL_BACK_SERVICE}),
+            by_datagram=frozenset({ASK_SERVICE, RULES_SERVICE, CALL_BACK_SERVICE}),
         )
 
     @asynccontextmanager
