@@ -131,8 +131,12 @@ class OwnReach:
                 await anyio.lowlevel.checkpoint()
 
     def _tell(self, effect: StandingChanged) -> None:
-        if self._wanted:  # where nobody is asked, nothing is news
-            logger.info("reachability standing=%s reason=%s", effect.standing.value, effect.reason)
+        at = self._at()
+        if self._wanted and at is not None:  # where nobody is asked, nothing is news
+            host, _ = socket_address(at.host, at.port)
+            logger.info(
+                "reachability host=%s standing=%s reason=%s", host, effect.standing.value, effect.reason
+            )
         self._tell_node(effect)
 
     async def _await_table(self) -> None:
