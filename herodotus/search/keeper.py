@@ -197,5 +197,5 @@ class Keeper:
             pass
         for writer in self._writers:
             writer.commit(is_last=True)
-            writer.words.release()
+            writer.words.give_up()  # all is committed; a merge of much would outlast the patience of service managers
         self._changes.end()
