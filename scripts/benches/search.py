@@ -21,9 +21,9 @@ from bisect import bisect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tantivy import Document
+from tantivy import Document, Occur, Query
 
-from herodotus.core.search.fields import BODY, FIRST, ID, POSITION, TITLE, UNTIL
+from herodotus.core.search.fields import BODY, FIRST, HOST, ID, POSITION, TITLE, UNTIL
 from herodotus.core.search.grammar import parse
 from herodotus.search.asking import answer
 from herodotus.search.documents import Page
@@ -165,6 +165,25 @@ def questions(corpus: Corpus, kind: str) -> Iterator[str]:
 KINDS = ("one word", "three words", "phrase", "three words on a day", "three words of a site")
 
 
+def library_beside(corpus: Corpus, words: WordIndex) -> dict[str, object]:
+    """The best ten pages that have three words in their main text, and the hosts of them all: nothing of ours around
+    it."""
+    chance = random.Random("library")
+
+    def wanted() -> Query:
+        asked = [corpus.rank(chance.uniform(0.05, 0.6)) for _ in range(3)]
+        terms = [Query.term_query(words.schema, BODY, word) for word in asked]
+        return Query.boolean_query([(Occur.Must, term) for term in terms])
+
+    hosts = {"hosts": {"terms": {"field": HOST, "size": 10}}}
+    asked = [wanted() for _ in range(QUESTIONS)]
+    numbers = [str(number) for number in range(QUESTIONS)]
+    return {
+        "three words": measured(lambda n: words.searcher.search(asked[int(n)], limit=10), iter(numbers)),
+        "facet by host": measured(lambda n: words.searcher.aggregate(asked[int(n)], hosts), iter(numbers)),
+    }
+
+
 def sqlite_beside(corpus: Corpus, archive: Archive) -> dict[str, object]:
     with sqlite3.connect(":memory:") as database:
         database.execute("CREATE VIRTUAL TABLE pages USING fts5(title, body, content='')")
@@ -214,6 +233,7 @@ def main() -> None:
             "memory_most_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024),
             "questions": {kind: measured(ask, questions(corpus, kind)) for kind in KINDS},
         }
+        facts["library"] = library_beside(corpus, words)
         if not options.without_sqlite:
             facts["sqlite_fts5"] = sqlite_beside(corpus, archive)
         archive.close()

@@ -33,7 +33,8 @@ _PLAIN_TYPES = ("text/plain", "text/markdown", "text/csv", "text/x-")
 
 LANGUAGE_CHARS: Final = 100
 """Shorter texts look like any language to a count of trigrams: "Hello world page" was Danish."""
-_SAMPLE_CHARS = 2_000
+_SAMPLE_CHARS = 500
+"""They take 35 µs, and 2,000 would take 170, as much as all else of a page of 12 kB, and say no more."""
 _SURE = 0.5
 """The detector's confidence: 1 for a clear winner, 0.2 between Danish and Norwegian."""
 _CODES = """
