@@ -4,7 +4,8 @@ Documents are spells (`core/search/fields.py`). What is answered are pages: the 
 All that is computed in Python has a bound, and an answer says where it was met.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -59,18 +60,29 @@ def answer(
     if arcs is not None:
         wanted = queries.both(wanted, queries.on(arcs))
     found = asking.found(wanted, question)
-    hits = sorted(_grouped(found.spells, question.order), key=lambda hit: hit.place)
-    behind = hits if after is None else [hit for hit in hits if hit.place > after]
+    groups = _grouped(found.spells, question.order)
+    start = 0 if after is None else bisect_right(groups, after, key=_place)
+    end = start + min(limit, SHOWN_MAX)
     return Answer(
-        hits=tuple(behind[: min(limit, SHOWN_MAX)]),
-        pages=len(hits),
+        hits=tuple(map(_hit, groups[start:end])),
+        pages=len(groups),
         versions=found.count,
         is_whole=found.is_whole,
-        has_more=len(behind) > limit,
+        has_more=end < len(groups),
         documents=searcher.num_docs,
-        facets=asking.facets(found, hits, None if question.dated else now_s),
+        facets=asking.facets(found, groups, None if question.dated else now_s),
         likelier={} if found.spells else likelier(searcher, words_asked(question.tree)),
     )
+
+
+class _Group(NamedTuple):
+    """The spells of one URL, in the order of groups: by its key, then by position."""
+
+    key: float
+    position: int
+    score: float
+    told: Spell
+    versions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +155,13 @@ class _Asking:
         return [int(value) for value in values if value is not None]
 
     def facets(
-        self, found: _Found, hits: Sequence[Hit], now_s: int | None
+        self, found: _Found, groups: Sequence[_Group], now_s: int | None
     ) -> dict[str, tuple[tuple[str, int], ...]]:
         """`now_s` is None where a date is asked for, and years say nothing."""
-        if not hits:
+        if not groups:
             return {}
         # Where each page is known they are counted by the spell that is told, so that numbers and list agree.
-        query = self._queries.these(hit.id for hit in hits) if found.is_whole else found.query
+        query = self._queries.these(group.told.id for group in groups) if found.is_whole else found.query
         terms = {"size": FACET_VALUES_MAX, "segment_size": FACET_CUT}
         wanted = {name: {"terms": {"field": name, **terms}} for name in (HOST, TYPE, LANGUAGE)}
         told = self._searcher.aggregate(query, wanted)
@@ -164,7 +176,7 @@ class _Asking:
     def _years(self, found: _Found, now_s: int) -> tuple[tuple[str, int], ...]:
         # Other peers' clocks go, too, and files of others have any date.
         last = _year_of(max(now_s, *(spell.first_s for spell in found.spells)))
-        first = max(min(_year_of(spell.first_s) for spell in found.spells), last - YEARS_MAX + 1)
+        first = max(_year_of(min(spell.first_s for spell in found.spells)), last - YEARS_MAX + 1)
         counts = []
         for year in range(last, first - 1, -1):
             dated = Dated(
@@ -188,28 +200,40 @@ def _count(found: Any) -> int:
     return int(found.count or 0)
 
 
-def _grouped(spells: Iterable[Spell], order: Order) -> Iterator[Hit]:
+def _grouped(spells: Iterable[Spell], order: Order) -> list[_Group]:
     by_url: dict[int, list[Spell]] = {}
     for spell in spells:
         by_url.setdefault(spell.position, []).append(spell)
+    sign = 1 if order is Order.OLDEST else -1
+    groups = []
     for position, fitting in by_url.items():
-        told = (min if order is Order.OLDEST else max)(fitting, key=lambda spell: spell.first_s)
-        score = max(spell.score for spell in fitting)
-        keys = {
-            Order.RELEVANCE: -score,
-            Order.NEWEST: -told.first_s,
-            Order.OLDEST: told.first_s,
-            Order.VERSIONS: -len(fitting),
-        }
-        yield Hit(
-            id=told.id,
-            position=position,
-            first_s=told.first_s,
-            until_s=told.until_s,
-            score=score,
-            versions=len(fitting),
-            place=(float(keys[order]), position),
-        )
+        told, score = fitting[0], fitting[0].score
+        if len(fitting) > 1:
+            told = max(fitting, key=lambda spell: -sign * spell.first_s)
+            score = max(spell.score for spell in fitting)
+        key: float = told.first_s
+        if order is Order.RELEVANCE:
+            key = score
+        elif order is Order.VERSIONS:
+            key = len(fitting)
+        groups.append(_Group(sign * float(key), position, score, told, len(fitting)))
+    return sorted(groups)
+
+
+def _place(group: _Group) -> After:
+    return group[:2]
+
+
+def _hit(group: _Group) -> Hit:
+    return Hit(
+        id=group.told.id,
+        position=group.position,
+        first_s=group.told.first_s,
+        until_s=group.told.until_s,
+        score=group.score,
+        versions=group.versions,
+        place=(group.key, group.position),
+    )
 
 
 def _year_of(time_s: int) -> int:
