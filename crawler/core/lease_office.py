@@ -227,9 +227,8 @@ class LeaseOffice:
         others = len({*book.queue, *(window.holder for window in book.windows)} - {holder})
         count = self._count(book, holder, wanted, others)
         late_s = min(late_s, self._terms.window_s * LATE_SHARE_MAX)
-        if (
-            book.is_free
-        ):  # nobody waits for it, so it begins now, and with its last fetch it lasts as long as a lease
+        if book.is_free:
+            # Nobody waits for it, so it begins now, and with its last fetch it lasts as long as a lease.
             lasts_s = self._terms.life_s - self.tail_s(subject)
         lasts_s = lasts_s or (count - 1) * self._step_s(book) + self._terms.slack_s + late_s
         lasts_s = min(lasts_s, self._window_max_s(book))
