@@ -6,6 +6,8 @@ systemd's user manager runs in no test: a program of its name notes what it was 
 import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -225,9 +227,16 @@ def test_systemd_gets_more_time_than_draining_takes() -> None:
     assert "\nTimeoutStopSec=67\n" in unit_text(ServicePlan(drain_s=60.0))
 
 
+@pytest.fixture
+def short_folder() -> Iterator[str]:
+    """Names of sockets have 107 bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield folder
+
+
 @pytest.mark.needs("systemd-analyze")
 @pytest.mark.parametrize("is_confined", [False, True])
-def test_systemd_understands_every_line(is_confined: bool, tmp_path: Path) -> None:
+def test_systemd_understands_every_line(is_confined: bool, tmp_path: Path, short_folder: str) -> None:
     """Of a plan with a program that exists, and a home whose name has to be quoted."""
     program = shutil.which("true")
     assert program is not None
@@ -235,13 +244,13 @@ def test_systemd_understands_every_line(is_confined: bool, tmp_path: Path) -> No
     unit = tmp_path / "herodotus.service"
     unit.write_text(unit_text(plan))
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--user", str(unit)], env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+        ["systemd-analyze", "verify", "--user", str(unit)], env={**os.environ, "XDG_RUNTIME_DIR": short_folder},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     unit.write_text(unit_text(plan).replace("NoNewPrivileges=", "NoNewPriviliges="))
     misspelt = subprocess.run(
-        ["systemd-analyze", "verify", "--user", str(unit)], env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+        ["systemd-analyze", "verify", "--user", str(unit)], env={**os.environ, "XDG_RUNTIME_DIR": short_folder},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert "'NoNewPriviliges'" in misspelt.stderr
