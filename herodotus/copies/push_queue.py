@@ -193,8 +193,8 @@ class Pusher:
         self._held_by: dict[bytes, list[PeerKey]] = {}
         """Of those, the peers that have it."""
         self._news: dict[PeerKey, dict[PeerKey, list[bytes]]] = {}
-        self._has_news = anyio.Event()
         """For each peer, what it has and others acknowledged, by these."""
+        self._has_news = anyio.Event()
         self._settled: dict[bytes, anyio.Event] = {}
         self._coming: dict[PeerKey, dict[bytes, None]] = {}
         """What the peer gets from another; it is asked again whether it came."""
