@@ -167,7 +167,7 @@ class ReachabilityMachine:
         self._due_at = now
 
     def begin_again(self, now: float) -> None:
-        """What was found out is old: a line that passes now is `MEMBER` anew."""
+        """What was found out is old: a line that passes now is `MEMBER` again."""
         self.standing = Reachability.UNKNOWN
         self.address_changed(now)
 

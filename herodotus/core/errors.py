@@ -211,6 +211,10 @@ class SearchFailedError(ArchiveError):
     """All else of the archive goes on without it."""
 
 
+class NoRoomForWordsError(SearchFailedError):
+    """Nothing was begun: the index that answers is as good as before."""
+
+
 class SearchRestsError(ArchiveError):
     """A sentence."""
 

@@ -23,7 +23,7 @@ DEPTH_MAX = 1_000
 COST = 5.0
 """Of a reader's share, with its snippets."""
 Look = Callable[[Catalogue, Question, int, After | None], Results]
-"""Asks the index, in a thread; SearchRestsError where there is none now."""
+"""Asks the index, in a thread. SearchRestsError: this peer has no index now."""
 _TOKEN = struct.Struct(">B8sHdQ")
 _VERSION = 1
 _MARK_BYTES = 16

@@ -51,8 +51,8 @@ def answer(
     arcs: Sequence[Arc] | None = None,
     weights: Weights | None = None,
 ) -> Answer:
-    """In a thread. QuestionError where a word is none, or where sets are too large to be subtracted. `arcs`: which
-    positions to answer for; None is all of them."""
+    """In a thread. QuestionError: a word has no letter that the index keeps, or sets are too large to be subtracted.
+    `arcs`: which positions to answer for; None is all of them."""
     searcher = index.searcher()
     queries = Queries(index, searcher, weights)
     asking = _Asking(searcher, queries)

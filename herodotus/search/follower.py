@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from herodotus.core.errors import ArchiveError, SearchFailedError
+from herodotus.core.errors import ArchiveError, NoRoomForWordsError, SearchFailedError
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.settings.sections import SearchSettings
 from herodotus.core.status import SearchStatus
@@ -56,7 +56,7 @@ class Follower:
 
     @property
     def words(self) -> "WordIndex | None":
-        """The index that answers; None while there is none."""
+        """The index that answers; None before it is opened, and after a failure."""
         return None if self._keeper is None else self._keeper.words
 
     def rebuild(self) -> None:
@@ -107,6 +107,9 @@ class Follower:
                 try:
                     await self._pass(changes)
                     self._problem, pause_s = None, PERIOD_S
+                except NoRoomForWordsError as error:
+                    self._say(str(error))
+                    pause_s = min(2 * pause_s, PAUSE_MAX_S)
                 except (ArchiveError, OSError) as error:
                     self._rest(str(error))
                     pause_s = min(2 * pause_s, PAUSE_MAX_S)
@@ -148,9 +151,12 @@ class Follower:
     def _hurry(self) -> None:
         self._wake.set()
 
-    def _rest(self, problem: str) -> None:
+    def _say(self, problem: str) -> None:
         logger.warning("words of new captures are not read error=%s", problem)
         self._problem = problem[:_PROBLEM_SHOWN]
+
+    def _rest(self, problem: str) -> None:
+        self._say(problem)
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.give_up()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from herodotus.core.errors import SearchFailedError
+from herodotus.core.errors import NoRoomForWordsError, SearchFailedError
 from herodotus.search.index import WordIndex
 from herodotus.search.writer import Writer, rules_of
 from herodotus.store import ArchiveChanges
@@ -69,7 +69,7 @@ class Keeper:
 
     @property
     def share(self) -> float:
-        """Of the archive, so much was read; of an index that is made anew, if there is one."""
+        """How much of the archive was read, for the second index while one is made."""
         return (self._building or self._serving).share
 
     @property
@@ -114,7 +114,7 @@ class Keeper:
 
     def _need_room(self) -> None:
         if self._free_bytes() < SPARE_BYTES:
-            raise SearchFailedError("the disk is full: the words of new pages wait for room")
+            raise NoRoomForWordsError("the disk is full: the words of new pages wait for room")
 
     # -- working ------------------------------------------------------------------------------------------
 

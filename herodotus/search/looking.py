@@ -1,4 +1,4 @@
-"""How does a question reach the index that answers now, and what is said where there is none?"""
+"""How does a question reach the index that answers now, and what does a reader hear without one?"""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -64,7 +64,7 @@ def _capture(catalogue: Catalogue, hit: Hit) -> StoredCapture | None:
 
 
 def _sketch(text: str) -> frozenset[int]:
-    """Equal texts have equal ones; of a text of some words there is none."""
+    """Equal texts have equal sketches. The sketch of a text of a few words is empty."""
     words = _WORD.findall(text[: 8 * _SKETCH_WORDS_MAX])
     pieces = {" ".join(words[at : at + _SHINGLE_WORDS]) for at in range(len(words) - _SHINGLE_WORDS + 1)}
     hashes = (hashlib.blake2b(piece.encode("utf-8", "replace"), digest_size=8).digest() for piece in pieces)

@@ -2,7 +2,7 @@
 
 One capture at a time while a URL only gets newer; where a capture came late or went, all spells of its URL are derived
 again from the archive. So whatever came in which order, and however often a part is done again, the documents are those
-of an index that is made anew. Synchronous, a step at a time; nothing here waits for anything but disks.
+of an index that was filled from the start. Synchronous, a step at a time; only disks are waited for.
 """
 
 from collections import deque

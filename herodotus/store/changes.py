@@ -1,8 +1,8 @@
 """Which captures came and went since somebody looked? For an index that is derived from captures and lies elsewhere.
 
 The archive tells of each batch of its own index that adds captures or takes some away. What was told is kept until it
-is taken, up to a bound; whoever takes too late, or did not run, compares: `keys` walks through all captures with the
-number of their arrival. Contents come as readers see them, so without what was removed.
+is taken, up to a bound. A taker that came too late, or did not run, compares: `keys` walks through all captures with
+the number of their arrival. Contents come as readers see them, so without what was removed.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What is answered to a question in words? Values without the library that finds them, for whoever shows them."""
+"""What is answered to a question in words? Values without the library that finds them, for what shows them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -112,6 +112,21 @@ async def test_a_full_disk_is_told_and_the_search_goes_on_when_there_is_room(tmp
             assert (await running.until(has(len(URLS)))).problem is None
 
 
+async def test_while_the_disk_is_full_the_words_of_before_answer(tmp_path: Path) -> None:
+    running = Running(tmp_path / "words")
+    running.put(0)
+    with anyio.fail_after(30):
+        async with running.follower.running():
+            await running.until(has(len(URLS)))
+            running.free = 0
+            running.put(1)
+            told = await running.until(lambda status: status.state == "resting")
+            assert told.documents == len(URLS)
+            assert running.follower.words is not None
+            running.free = SPARE_BYTES
+            assert (await running.until(has(2 * len(URLS)))).problem is None
+
+
 async def test_a_fault_of_the_search_stops_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
