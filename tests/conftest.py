@@ -6,8 +6,11 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 LONGEST = (
@@ -92,6 +95,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 if os.environ.get("CI") == "true":
                     pytest.fail(reason)
                 pytest.skip(reason)
+
+
+@pytest.fixture
+def in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes to threads is done at once: a virtual clock knows nothing of threads, and jumps while they work."""
+
+    async def done_here(work: Callable[..., object], *args: object, **_: object) -> object:
+        await anyio.lowlevel.checkpoint()
+        return work(*args)
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", done_here)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import anyio
 import trio
 
+from dht import udp
 from dht.core.frames import DATAGRAM_BYTES_MAX
-from dht.udp import bind
 
 SocketAddress = tuple[str, int]
 
@@ -48,8 +48,8 @@ async def _pass_on(relay: Relay, name: str, sockets: Mapping[str, socket.socket]
 @asynccontextmanager
 async def relayed(*names: str) -> AsyncIterator[Relay]:
     """A relay for these peers, with free addresses for each of them."""
-    listening = {name: bind(("127.0.0.1", 0)) for name in names}
-    probes = {name: bind(("127.0.0.1", 0)) for name in names}
+    listening = {name: udp.bind(("127.0.0.1", 0)) for name in names}
+    probes = {name: udp.bind(("127.0.0.1", 0)) for name in names}
     private = {name: probe.getsockname() for name, probe in probes.items()}
     for probe in probes.values():
         probe.close()

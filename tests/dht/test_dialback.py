@@ -1,6 +1,5 @@
 """Nodes on loopback addresses of different /16: who can be called back becomes a member, who cannot a leaf."""
 
-import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Container, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -11,11 +10,11 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-import trio.testing
 
+from dht import udp
 from dht.core.effects import ArcsChanged
+from dht.core.frames import DATAGRAM_BYTES_MAX, Echo, Nonce, parse_greeting
 from dht.core.frames import Address as SocketAddress
-from dht.core.frames import Echo, Nonce, parse_greeting
 from dht.core.ids import PeerKey, key_of
 from dht.core.messages import DialBackReply, DialBackRequest, Message, StrangerDial, StrangerDialled
 from dht.core.reachability import Reachability
@@ -25,34 +24,34 @@ from dht.endpoint import SessionEndpoint, address_text, packed_address
 from dht.node import RingNode, open_node
 from dht.node_types import NodePorts, NodeSettings, OpenTransport
 from dht.transport import OnEvent, OnMessages, TransportLimits
-from dht.udp import UdpTransport, bind, open_udp
+from dht.udp import UdpTransport, open_udp
 from tests.dht.link_world import NETWORK, key_from
+from tests.dht.memory_sockets import MemorySocket
 from tests.dht.test_node import EPOCH_S, RULES, until
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> Any:
-    """The sockets are real: a virtual clock may only jump when nothing has been on its way for a millisecond."""
-    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
+def anyio_backend(virtual_time: Any) -> Any:
+    return virtual_time
 
 
-class Firewalled(socket.socket):
+class Firewalled(MemorySocket):
     """What a home router does: only whom we have sent to may send to us, from that very address and port."""
 
     def __init__(self) -> None:
-        super().__init__(socket.AF_INET, socket.SOCK_DGRAM)
+        super().__init__()
         self.called: set[Any] = set()
         self.kept_out = 0
 
-    def sendto(self, data: Any, *rest: Any) -> int:
-        self.called.add(rest[-1])
-        return super().sendto(data, *rest)
+    def sendto(self, data: bytes, address: SocketAddress, /) -> int:
+        self.called.add(address)
+        return super().sendto(data, address)
 
-    def recvfrom(self, bufsize: int, flags: int = 0) -> tuple[bytes, Any]:
+    def recvfrom(self, bufsize: int = DATAGRAM_BYTES_MAX, /) -> tuple[bytes, Any]:
         while True:
-            data, source = super().recvfrom(bufsize, flags)
+            data, source = super().recvfrom(bufsize)
             if source in self.called:
                 return data, source
             self.kept_out += 1
@@ -68,7 +67,6 @@ def behind(sock: Firewalled) -> OpenTransport:
         on_event: OnEvent,
     ) -> AsyncIterator[UdpTransport]:
         with closing(sock):
-            sock.setblocking(False)
             sock.bind(listen[0])
             transport = UdpTransport(endpoint, [sock], on_messages, on_event)
             async with anyio.create_task_group() as tasks:
@@ -83,7 +81,7 @@ def behind(sock: Firewalled) -> OpenTransport:
 
 
 def free_port(host: str) -> int:
-    with bind((host, 0)) as sock:
+    with udp.bind((host, 0)) as sock:
         return int(sock.getsockname()[1])
 
 
@@ -317,7 +315,7 @@ async def test_the_reply_says_by_which_protocol_the_asker_was_reached(how: str) 
 
 async def test_an_echo_of_other_bytes_is_counted_and_does_not_reach() -> None:
     counts: Counter[str] = Counter()
-    with bind(("127.1.0.1", 0)) as liar:
+    with udp.bind(("127.1.0.1", 0)) as liar:
         target = liar.getsockname()
 
         async def lie() -> None:
@@ -337,7 +335,7 @@ async def test_an_echo_of_other_bytes_is_counted_and_does_not_reach() -> None:
 
 async def test_an_echo_from_elsewhere_does_not_count() -> None:
     counts: Counter[str] = Counter()
-    with bind(("127.1.0.1", 0)) as asked, bind(("127.3.0.1", 0)) as other:
+    with udp.bind(("127.1.0.1", 0)) as asked, udp.bind(("127.3.0.1", 0)) as other:
 
         async def answer_from_elsewhere() -> None:
             await anyio.wait_readable(asked)
@@ -410,15 +408,15 @@ async def test_a_stranger_dials_for_members_alone_and_one_address_once_a_minute(
 
 async def test_a_cold_dial_of_a_silent_address_sends_one_nonce() -> None:
     counts: Counter[str] = Counter()
-    with bind(("127.1.0.1", 0)) as silent:
+    with udp.bind(("127.1.0.1", 0)) as silent:
         dial_backs = DialBacks(NETWORK, ["127.2.0.1"], Random(1).randbytes)
         dial_backs.counts = counts
         target = silent.getsockname()
         found = await dial_backs.dial(target, target, PeerKey(bytes(32)), is_cold=True)
         assert found == Dialled(is_reached=False, by_stream=False)
-        assert silent.recv(2_000)
+        assert silent.recvfrom(2_000)
         with pytest.raises(BlockingIOError):
-            silent.recv(2_000)
+            silent.recvfrom(2_000)
 
 
 async def test_a_member_whose_calls_are_said_to_fail_is_tested_again() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-import trio.testing
 from msgspec.structs import replace as changed
 
+from dht import udp
 from dht.core.frames import Address as SocketAddress
 from dht.core.ids import NetworkId, PeerKey, key_of
 from dht.core.messages import Ping
@@ -24,7 +24,6 @@ from dht.identity import sign_record
 from dht.node import RingNode, open_node
 from dht.node_types import NodePorts, NodeSettings
 from dht.transport import TransportLimits
-from dht.udp import bind
 from dht.ways import FORGOTTEN_S, NEXT_LINE_S, Ways
 from dht.wire import encode_record
 from tests.dht.link_world import NETWORK, key_from
@@ -38,9 +37,8 @@ BY_FOUR, BY_SIX = (socket_address(line.host, line.udp) for line in (FOUR, SIX))
 
 
 @pytest.fixture
-def anyio_backend() -> Any:
-    """The sockets are real: a virtual clock may only jump when nothing has been on its way for a millisecond."""
-    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
+def anyio_backend(virtual_time: Any) -> Any:
+    return virtual_time
 
 
 class Known:
@@ -158,7 +156,7 @@ async def opened(
     *,
     is_guessed: bool = False,
 ) -> AsyncIterator[RingNode]:
-    with bind((hosts[0], 0)) as probe:
+    with udp.bind((hosts[0], 0)) as probe:
         port = int(probe.getsockname()[1])
     first, *others = (packed_address((host, port)) for host in hosts)
     settings = NodeSettings(

@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 import pytest
-import trio.testing
 from msgspec import structs
 
 from dht.core.ids import NetworkId
@@ -29,8 +28,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> Any:
-    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
+def anyio_backend(virtual_time: Any) -> Any:
+    return virtual_time
 
 
 class Board(Rendezvous):

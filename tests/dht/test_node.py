@@ -1,4 +1,4 @@
-"""Nodes on real loopback sockets, their clocks virtual: what a peer does in its ring, in milliseconds."""
+"""Nodes whose sockets and clocks are virtual: what a peer does in its ring, in milliseconds."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import anyio
 import pytest
-import trio.testing
 
+from dht import udp
 from dht.core.effects import ArcsChanged, Joined, JoinFailed, PeerChanged
 from dht.core.ids import Key, NetworkId, PeerKey, key_of
 from dht.core.places import BY_PEER, PlaceRules
@@ -21,7 +21,6 @@ from dht.identity import peer_key
 from dht.node import RingNode, open_node
 from dht.node_types import EVENTS_MAX, EventsLost, NodePorts, NodeSettings, Subscription
 from dht.transport import OwnAddressChanged, TransportLimits
-from dht.udp import bind
 from tests.dht.link_world import NETWORK, key_from
 
 pytestmark = pytest.mark.anyio
@@ -40,9 +39,8 @@ NAMES = ("anna", "bert", "carl", "dora", "emil")
 
 
 @pytest.fixture
-def anyio_backend() -> Any:
-    """The sockets are real: a virtual clock may only jump when nothing has been on its way for a millisecond."""
-    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
+def anyio_backend(virtual_time: Any) -> Any:
+    return virtual_time
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +76,7 @@ class Ways:
 
 
 def free_port() -> int:
-    sock = bind(("127.0.0.1", 0))
+    sock = udp.bind(("127.0.0.1", 0))
     try:
         return int(sock.getsockname()[1])
     finally:
@@ -360,7 +358,7 @@ async def test_a_contact_that_was_down_is_met_when_it_is_shown_later() -> None:
 
 async def test_the_dead_among_the_contacts_do_not_hold_up_a_join() -> None:
     async with ring_of("anna", "bert") as (anna, bert), opened("carl") as carl:
-        silent = bind(("127.0.0.1", 0))
+        silent = udp.bind(("127.0.0.1", 0))
         try:
             began = anyio.current_time()
             dead = [packed_address(silent.getsockname())]

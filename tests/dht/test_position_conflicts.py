@@ -7,7 +7,6 @@ from typing import Any
 
 import anyio
 import pytest
-import trio.testing
 from msgspec.structs import replace
 
 import dht.core.seat
@@ -352,8 +351,8 @@ def test_a_predecessor_that_took_another_slot_gives_way_to_the_one_before_it_tho
 
 
 @pytest.fixture
-def anyio_backend() -> Any:
-    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
+def anyio_backend(virtual_time: Any) -> Any:
+    return virtual_time
 
 
 @pytest.mark.anyio

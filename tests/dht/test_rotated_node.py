@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import trio.testing
 
 from dht.core.machine import NodeView
 from dht.core.records import Contact
@@ -17,8 +16,8 @@ OLD, NEW = peer_key(key_from("bert")), peer_key(key_from("berta"))
 
 
 @pytest.fixture
-def anyio_backend() -> Any:
-    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
+def anyio_backend(virtual_time: Any) -> Any:
+    return virtual_time
 
 
 async def test_a_peer_that_rotated_its_key_keeps_its_place_and_the_old_key_no_longer_counts() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import anyio.abc
 import pytest
-import trio.testing
 
 from dht import Contact
 from dht.core.ids import PeerKey
@@ -25,8 +24,8 @@ CROSSING_S = 0.02
 
 
 @pytest.fixture
-def anyio_backend() -> Any:
-    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
+def anyio_backend(virtual_time: Any) -> Any:
+    return virtual_time
 
 
 def contact_of(name: str) -> Contact:

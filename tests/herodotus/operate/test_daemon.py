@@ -14,12 +14,12 @@ from herodotus.operate.daemon import LOOK_AT_HOME_S, keep_home_whole
 from herodotus.portal.operator_rule import OperatorRule, operator_token
 from tests.herodotus.operate.cli.processes import new_home
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("in_place")]
 
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.05)}
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
 
 
 async def test_what_a_home_loses_is_there_again_within_a_minute(tmp_path: Path) -> None:

@@ -343,6 +343,7 @@ def test_who_started_us_further_back_is_obeyed() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.usefixtures("in_place")
 async def test_the_status_says_that_a_full_archive_takes_nothing_more(tmp_path: Path) -> None:
     for settings, is_full in ((ArchiveSettings(archive_bytes_max=1), True), (ArchiveSettings(), False)):
         holdings = HomeArchive(Home(tmp_path), Machine(), settings)
