@@ -3,6 +3,7 @@
     M-SEARCH  to [ff02::c]:1900 on our link     who has WANIPv6FirewallControl:1?   an answer names port and path
     GET       its description                   where are questions to be sent?
     POST      AddPinhole, DeletePinhole         a number for the pinhole; the same one when it is asked for again
+    POST      GetPinholePackets                 is it still there?
 
 A router opens pinholes only to the address that asks, so all of it leaves by that one. Whoever is on the link can
 answer the search: we speak only with the machine that did, whatever address its answer names, and take no more than so
@@ -43,6 +44,9 @@ _SEARCH = (
 _LOCATION = re.compile(rb"^location:[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
 _CONTROL = re.compile(re.escape(SERVICE) + r"\s*</serviceType>.{0,2000}?<controlURL>\s*([^<\s]+)", re.DOTALL)
 _NUMBER = re.compile(r"<UniqueID>([0-9]{1,5})</UniqueID>")
+_CODE = re.compile(r"<errorCode>([0-9]{3})</errorCode>")
+_GONE = (606, 704)
+"""No pinhole has this number, or one of another machine has it by now (WANIPv6FirewallControl:1, 2.5)."""
 _WHY = re.compile(r"<errorDescription>([^<]{1,100})")
 _ENVELOPE = (
     '<?xml version="1.0"?><s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"'
@@ -52,7 +56,11 @@ _ENVELOPE = (
 
 
 class _NoPinhole(Exception):
-    """The router refused, or did not make sense; the message says why."""
+    """The router refused, or did not make sense; the message says why, and the code too where it named one."""
+
+    def __init__(self, why: str, code: int = -1) -> None:
+        super().__init__(why)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +98,15 @@ class PinholeGateway:
         """UPnP has no such clock."""
         return None
 
+    async def holds(self, external_port: int, transport: Transport) -> bool | None:
+        number = self._numbers.get(transport)
+        if number is None:
+            return None
+        answer = await self._asking(lambda place: self._look(place, number, external_port))
+        if isinstance(answer, Mapped):
+            return True
+        return False if answer.code in _GONE else None
+
     async def _asking(self, work: Callable[[_Place], Mapped]) -> Mapped | GatewayRefused:
         try:
             with anyio.fail_after(PINHOLE_S):
@@ -98,7 +115,7 @@ class PinholeGateway:
                     work, place, abandon_on_cancel=True, limiter=self._limiter
                 )
         except _NoPinhole as error:
-            return GatewayRefused(code=-1, reason=str(error))
+            return GatewayRefused(code=error.code, reason=str(error))
         except (OSError, HTTPException, ValueError) as error:  # a TimeoutError is an OSError
             words = str(error) or "no answer"
             return GatewayRefused(code=-1, reason=f"the router's firewall cannot be asked: {words}")
@@ -143,6 +160,10 @@ class PinholeGateway:
         self._asked(self._firewall(place), "DeletePinhole", UniqueID=number)
         return Mapped(external_port=port, lifetime_s=0)
 
+    def _look(self, place: _Place, number: str, port: int) -> Mapped:
+        self._asked(self._firewall(place), "GetPinholePackets", UniqueID=number)
+        return Mapped(external_port=port, lifetime_s=0)
+
     def _firewall(self, description: _Place) -> _Place:
         """Where its questions are sent, by its description."""
         control = _CONTROL.search(self._exchanged(description, "GET", "", {})[1])
@@ -158,8 +179,9 @@ class PinholeGateway:
         heads = {"SOAPAction": f'"{SERVICE}#{action}"', "Content-Type": 'text/xml; charset="utf-8"'}
         status, text = self._exchanged(firewall, "POST", body, heads)
         if status != HTTPStatus.OK:
-            words = _WHY.search(text)
-            raise _NoPinhole(f"the router refuses: {words[1] if words else f'answer {status}'}")
+            words, code = _WHY.search(text), _CODE.search(text)
+            why = f"the router refuses: {words[1] if words else f'answer {status}'}"
+            raise _NoPinhole(why, int(code[1]) if code else -1)
         return text
 
     def _exchanged(self, place: _Place, method: str, body: str, heads: Mapping[str, str]) -> tuple[int, str]:

@@ -1,9 +1,9 @@
 """Can the router be asked to let others in? PCP, then NAT-PMP, then UPnP; renewed at half time.
 
 A mapping is a lease of an hour, so that a peer that crashed leaves no hole for long. A router that was switched off has
-forgotten it: PCP and NAT-PMP tell their clock, which begins again then, and the router is asked again at once. Whatever
-comes out is a value with a sentence for the owner; membership is not decided here but by dial-backs
-(`dht.core.reachability`).
+forgotten it: PCP and NAT-PMP tell their clock, which begins again then, and UPnP tells whether the mapping is there;
+the router is asked again at once. Whatever comes out is a value with a sentence for the owner; membership is not
+decided here but by dial-backs (`dht.core.reachability`).
 """
 
 import ipaddress
@@ -47,8 +47,12 @@ AGAIN_S = 15.0
 """Less than lies between the two failed tests that end a membership."""
 EPOCH_EVERY_S = 15.0
 """To the router alone, 24 bytes each way. Others find the peer closed after a minute."""
-RESETS_BELIEVED = 2
-"""In a row. A router whose clock stands still would be asked for its mappings at each look."""
+HELD_EVERY_S = 30.0
+"""By UPnP: three requests of a kilobyte each to a machine that may be slow, inside the house. Twice within the minute
+after which others find the peer closed."""
+LOSSES_BELIEVED = 2
+"""In a row. A router whose clock stands still, or that denies what it holds, would be asked for its mappings at each
+look."""
 ROUTES = Path("/proc/net/route")
 ROUTES_V6 = Path("/proc/net/ipv6_route")
 _CARRIER_NAT = ipaddress.ip_network("100.64.0.0/10")
@@ -81,6 +85,9 @@ class PortGateway(Protocol):
     async def unmap(self, external_port: int, transport: Transport) -> None: ...
     async def epoch_s(self) -> int | None:
         """For how long the router has remembered mappings, by its own clock; None where it does not say."""
+
+    async def holds(self, external_port: int, transport: Transport) -> bool | None:
+        """Whether our mapping is there, by the word of a router without a clock; None where it does not say."""
 
 
 def default_gateway() -> str | None:
@@ -169,6 +176,11 @@ class DatagramGateway:
             return await self._ask(
                 sock, pcp_announce_request(own) if is_pcp else pmp_address_request(), parse_epoch
             )
+
+    async def holds(self, external_port: int, transport: Transport) -> bool | None:
+        """Neither protocol can ask that without asking for a mapping."""
+        del external_port, transport
+        return None
 
     def _connected(self, sock: socket.socket) -> str:
         """Our address, as the router sees it. Raises OSError: it is gone, or the way to the router."""
@@ -267,7 +279,8 @@ class PortMapper:
         self._asked_at = float("-inf")
         self._again = anyio.Event()
         self._epoch: tuple[PortGateway, Epoch] | None = None
-        self._resets = 0
+        self._looked_at = float("-inf")
+        self._losses = 0
         self.outcome: MappingOutcome | None = None
 
     def ask_again(self) -> None:
@@ -346,32 +359,50 @@ class PortMapper:
                 await self.release()
 
     async def _wait_forgotten(self) -> None:
-        """Until somebody asks, or the router's clock shows that it has restarted."""
+        """Until somebody asks, or the router shows that it has begun anew."""
         while not self._again.is_set():
             with anyio.move_on_after(EPOCH_EVERY_S):
                 await self._again.wait()
-            if (
-                not self._again.is_set()
-                and self._held is not None
-                and await self._has_restarted(self._held[0])
-            ):
-                log.info("the router has restarted")
+            if not self._again.is_set() and self._held is not None and await self._has_forgotten(*self._held):
+                log.info("the router has forgotten this peer")
                 return
 
-    async def _has_restarted(self, gateway: PortGateway) -> bool:
+    async def _has_forgotten(self, gateway: PortGateway, external_port: int) -> bool:
+        is_lost = await self._has_restarted(gateway)
+        if is_lost is None:
+            is_lost = await self._is_missing(gateway, external_port)
+        if is_lost is None:
+            return False
+        self._losses = self._losses + 1 if is_lost else 0
+        return is_lost and self._losses <= LOSSES_BELIEVED
+
+    async def _has_restarted(self, gateway: PortGateway) -> bool | None:
+        """None where it tells no time."""
         told_s = await gateway.epoch_s()
         if told_s is None:
-            return False
+            return None
         seen, before = Epoch(told_s, anyio.current_time()), self._epoch
         self._epoch = gateway, seen
-        if before is None or before[0] is not gateway or not seen.has_restarted(before[1]):
-            self._resets = 0
-            return False
-        self._resets += 1
-        return self._resets <= RESETS_BELIEVED
+        return before is not None and before[0] is gateway and seen.has_restarted(before[1])
+
+    async def _is_missing(self, gateway: PortGateway, external_port: int) -> bool | None:
+        """One of the mappings that it gave us; None where it does not say, or was asked a moment ago."""
+        if anyio.current_time() - self._looked_at < HELD_EVERY_S:
+            return None
+        self._looked_at = anyio.current_time()
+        for transport in self._transports:
+            is_held = await gateway.holds(external_port, transport)
+            if not is_held:
+                return None if is_held is None else True
+        return False
+
+    @property
+    def _transports(self) -> tuple[Transport, ...]:
+        """That the router forwards here."""
+        return (Transport.UDP, Transport.TCP) if self._has_tcp else (Transport.UDP,)
 
     async def release(self) -> None:
         held, self._held = self._held, None
         if held is not None:
-            for transport in (Transport.UDP, Transport.TCP) if self._has_tcp else (Transport.UDP,):
+            for transport in self._transports:
                 await held[0].unmap(held[1], transport)

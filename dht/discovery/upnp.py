@@ -1,9 +1,13 @@
 """How is a UPnP router asked? By miniupnpc (BSD), a C library that blocks: each call runs in a worker
 thread.
+
+UPnP has no clock that routers agree on: some give the age of their own process, others that of their line, others a
+number that never moves. But each can be asked for one mapping, and a router that began anew has none.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -11,7 +15,16 @@ import miniupnpc
 
 from dht.discovery.gateway_codec import GatewayRefused, Mapped, Transport
 
+T = TypeVar("T")
 DISCOVER_MS = 2000
+ONLY_FOR_EVER = "OnlyPermanentLeasesSupported"
+"""The library's word for error 725: an old router takes mappings without an end alone. Ours are given back when a peer
+ends; one that crashed leaves its mapping, as any program does there."""
+TAKEN = "ConflictInMappingEntry"
+"""Error 718: another machine of the house has this outside port."""
+PORTS_TRIED = 8
+"""From the wanted one up; as many peers as a place may have positions."""
+PORT_MAX = 65_535
 UPNP_S = 15.0
 """If the router stalls, the call stays behind in its thread and the peer continues."""
 
@@ -23,6 +36,8 @@ class UpnpGateway:
     multicast_interface: str = ""
     description_url: str = ""
     _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    _found: "miniupnpc.UPnP | None" = None
+    """The router that answered last. Who uses it takes it out, so no call that stalls shares it with the next one."""
 
     async def map(
         self, internal_port: int, external_port: int, lifetime_s: int, transport: Transport = Transport.UDP
@@ -40,7 +55,18 @@ class UpnpGateway:
         """UPnP has no such clock."""
         return None
 
-    async def _in_thread(self, work: Callable[[], Mapped | GatewayRefused]) -> Mapped | GatewayRefused:
+    async def holds(self, external_port: int, transport: Transport) -> bool | None:
+        def look() -> bool:
+            device, self._found = self._found or self._device(), None
+            device.statusinfo()  # raises where nobody answers: the next call says "no such mapping" there, too
+            entry = device.getspecificportmapping(external_port, transport.name)
+            self._found = device
+            return entry is not None and entry[0] == device.lanaddr
+
+        answer = await self._in_thread(look)
+        return answer if isinstance(answer, bool) else None
+
+    async def _in_thread(self, work: Callable[[], T]) -> T | GatewayRefused:
         try:
             with anyio.fail_after(UPNP_S):
                 return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
@@ -64,11 +90,26 @@ class UpnpGateway:
         self, internal_port: int, external_port: int, lifetime_s: int, transport: Transport
     ) -> Mapped | GatewayRefused:
         device = self._device()
-        # Arguments: outside port, protocol, inside address and port, description, remote host (any), lease.
-        is_done = device.addportmapping(
-            external_port, transport.name, device.lanaddr, internal_port, "Herodotus", "", lifetime_s
-        )
-        if not is_done:
-            return GatewayRefused(code=-1, reason="the router did not take the mapping")
-        ip = device.externalipaddress()
-        return Mapped(external_port=external_port, lifetime_s=lifetime_s, external_ip=ip or None)
+        for outside in range(external_port, min(external_port + PORTS_TRIED, PORT_MAX + 1)):
+            if self._is_added(device, outside, internal_port, lifetime_s, transport):
+                ip = device.externalipaddress()
+                return Mapped(external_port=outside, lifetime_s=lifetime_s, external_ip=ip or None)
+        return GatewayRefused(code=-1, reason="the router did not take the mapping")
+
+    def _is_added(
+        self, device: "miniupnpc.UPnP", outside: int, inside: int, lease_s: int, transport: Transport
+    ) -> bool:
+        """Whether the router maps this outside port to us. Raises the library's Exception if no other one would do."""
+        try:
+            # The last three: description, remote host (any), lease.
+            return bool(
+                device.addportmapping(
+                    outside, transport.name, device.lanaddr, inside, "Herodotus", "", lease_s
+                )
+            )
+        except Exception as error:
+            if str(error) == ONLY_FOR_EVER and lease_s:
+                return self._is_added(device, outside, inside, 0, transport)
+            if str(error) == TAKEN:
+                return False
+            raise

@@ -1,7 +1,8 @@
 """What does a ring make of routers that fail? Protocols dropped, mappings forgotten, answers that are odd or untrue.
 
-A peer behind a router whose ports are forwarded by hand loses UDP, TCP and both for a while; another's router reboots.
-Each time its own sentence must follow in a minute, and its keys must go to others and come back.
+A peer behind a router whose ports are forwarded by hand loses UDP, TCP and both for a while; routers that are asked by
+PCP and by UPnP reboot. Each time the peer's own sentence must follow in a minute, and its keys must go to others and
+come back.
 """
 
 import time
@@ -28,9 +29,9 @@ def faults(lab: Laboratory, asked: Asked) -> Rows:
     ring.begin()
     stranger = lab.internet.customer("stranger").name
     by_hand = lab.internet.router("r-by-hand", Behaviour(forwarded=("tcp", "udp")))
-    asking = lab.internet.router("r-asking", Behaviour(asks_by=("pcp",)))
+    asked_by = {way: lab.internet.router(f"r-{way}", Behaviour(asks_by=(way,))) for way in ("pcp", "upnp")}
     made = {"by-hand": Made(host=by_hand.host("by-hand"), outside=by_hand.addresses)}
-    made["asking"] = Made(host=asking.host("asking"), outside=asking.addresses)
+    made |= {way: Made(host=one.host(way), outside=one.addresses) for way, one in asked_by.items()}
     for manner in () if asked.is_short else MANNERS:
         odd = lab.internet.router(f"r-{manner}", Behaviour())
         lab.run_beside(odd, "scripts.labs.odd_gateway", manner, f"{HOME_LAN}.1", odd.addresses[0])
@@ -38,9 +39,9 @@ def faults(lab: Laboratory, asked: Asked) -> Rows:
     for name, one in made.items():
         ring.start(ring.volunteer(name, one.host))
     watch = _Watch(lab, ring, made, stranger)
-    for name in ("by-hand", "asking"):
+    for name in ("by-hand", *asked_by):
         watch.judge(f"{name} is a member", partial(watch.is_member, name), SETTLED_S)
-    for manner in list(made)[2:]:
+    for manner in list(made)[3:]:
         watch.judge(
             f"behind a router that is odd ({manner}) the status is true",
             partial(watch.is_true, manner),
@@ -52,9 +53,10 @@ def faults(lab: Laboratory, asked: Asked) -> Rows:
         watch.judge(f"{what} dropped: it says so, and owns nothing", lambda: watch.is_no_member("by-hand"))
         by_hand.block()
         watch.judge(f"{what} back: a member again", lambda: watch.is_member("by-hand"))
-    asking.reboot()
-    lab.say("the router that is asked rebooted: its mappings are gone")
-    watch.judge("mapped and a member again", lambda: watch.is_reached("asking") and watch.is_member("asking"))
+    for way, router in asked_by.items():
+        router.reboot()
+        lab.say(f"the router that is asked by {way} rebooted: its mappings are gone")
+        watch.judge(f"mapped by {way} and a member again", partial(watch.is_open, way))
     return watch.rows
 
 
@@ -103,6 +105,9 @@ class _Watch:
             return False
         case = case_of(self._ring, name, self._made[name], facts, self._stranger)
         return case.by_udp and case.by_tcp
+
+    def is_open(self, name: str) -> bool:
+        return self.is_reached(name) and self.is_member(name)
 
     def _said(self) -> str:
         return "; ".join(

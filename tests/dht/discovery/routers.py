@@ -111,10 +111,19 @@ _SOAP = (
 )
 
 
+_FAULT = "<s:Fault><errorCode>{}</errorCode><errorDescription>{}</errorDescription></s:Fault>"
+
+
 @dataclass(kw_only=True)
 class UpnpRouter:
     external_ip: str = "8.8.4.4"
     is_refusing: bool = False
+    is_for_ever: bool = False
+    """It takes no mapping that ends."""
+    taken: frozenset[tuple[str, str]] = frozenset()
+    """Mappings of another machine."""
+    is_busy: bool = False
+    """It answers no question."""
     mappings: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     """By transport and outside port."""
     url: str = ""
@@ -122,10 +131,21 @@ class UpnpRouter:
     def soap(self, action: str, body: str) -> tuple[int, str]:
         fields = dict(re.findall(r"<(New\w+)>([^<]*)</", body))
         mapping = fields.get("NewProtocol", ""), fields.get("NewExternalPort", "")
+        if self.is_busy:
+            return 503, ""
         if action == "GetStatusInfo":
             answer = "<NewConnectionStatus>Connected</NewConnectionStatus><NewUptime>9</NewUptime>"
         elif action == "GetExternalIPAddress":
             answer = f"<NewExternalIPAddress>{self.external_ip}</NewExternalIPAddress>"
+        elif action == "AddPortMapping" and mapping in self.taken:
+            return 500, _FAULT.format(718, "ConflictInMappingEntry")
+        elif action == "AddPortMapping" and self.is_for_ever and fields["NewLeaseDuration"] != "0":
+            return 500, _FAULT.format(725, "OnlyPermanentLeasesSupported")
+        elif action == "GetSpecificPortMappingEntry" and mapping in self.mappings:
+            names = ("NewInternalClient", "NewInternalPort", "NewEnabled", "NewLeaseDuration")
+            held = self.mappings[mapping]
+            answer = "".join(f"<{name}>{held[name]}</{name}>" for name in names)
+            answer += "<NewPortMappingDescription>x</NewPortMappingDescription>"
         elif action == "AddPortMapping" and not self.is_refusing:
             self.mappings[mapping] = fields
             answer = ""
@@ -133,7 +153,7 @@ class UpnpRouter:
             del self.mappings[mapping]
             answer = ""
         else:
-            return 500, "<s:Fault><errorCode>718</errorCode><errorDescription>no</errorDescription></s:Fault>"
+            return 500, _FAULT.format(501, "no")
         return 200, _SOAP.format(action=action, body=answer)
 
 
@@ -191,6 +211,7 @@ class FirewallRouter:
     named_host: str = "::1"
     """What its answer to the search says of its place."""
     refuses: str = ""
+    refusal_code: int = 606
     unanswered: int = 0
     """Searches that are lost."""
     pinholes: dict[str, tuple[str, str, str, str]] = field(default_factory=dict)
@@ -200,7 +221,7 @@ class FirewallRouter:
     def soap(self, action: str, body: str) -> tuple[int, str]:
         fields = dict(re.findall(r"<(\w+)>([^<]*)</", body))
         if self.refuses:
-            return 500, f"<s:Fault><errorDescription>{self.refuses}</errorDescription></s:Fault>"
+            return 500, _FAULT.format(self.refusal_code, self.refuses)
         if action == "AddPinhole":
             number = {"17": "1", "6": "2"}[fields["Protocol"]]
             self.pinholes[number] = (
@@ -208,6 +229,13 @@ class FirewallRouter:
                 *(fields["InternalPort"], fields["LeaseTime"]),
             )
             return 200, f"<u:AddPinholeResponse><UniqueID>{number}</UniqueID></u:AddPinholeResponse>"
+        if action == "GetPinholePackets":
+            if fields["UniqueID"] not in self.pinholes:
+                return 500, _FAULT.format(704, "NoSuchEntry")
+            return (
+                200,
+                "<u:GetPinholePacketsResponse><PinholePackets>0</PinholePackets></u:GetPinholePacketsResponse>",
+            )
         assert action == "DeletePinhole", action
         del self.pinholes[fields["UniqueID"]]
         return 200, "<u:DeletePinholeResponse></u:DeletePinholeResponse>"

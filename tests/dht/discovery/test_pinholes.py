@@ -60,10 +60,26 @@ async def test_a_router_without_such_a_firewall_is_no_gateway(monkeypatch: pytes
     assert isinstance(gone, GatewayRefused), "the address is not ours any more"
 
 
+async def test_a_firewall_that_began_anew_is_seen_to_have_no_pinhole_of_ours() -> None:
+    with firewall_router(FirewallRouter()) as router:
+        gateway = PinholeGateway("::1", router.searched_at)
+        await gateway.map(4484, 4484, 60, Transport.UDP)
+        await gateway.map(4484, 4484, 60, Transport.TCP)
+        assert await gateway.holds(4484, Transport.TCP) is True
+        del router.pinholes["2"]
+        assert await gateway.holds(4484, Transport.UDP) is True
+        assert await gateway.holds(4484, Transport.TCP) is False
+        router.refuses, router.refusal_code = "Action not authorized", 606
+        assert await gateway.holds(4484, Transport.UDP) is False, "another machine has the number"
+        router.refuses, router.refusal_code = "Invalid Action", 401
+        assert await gateway.holds(4484, Transport.UDP) is None, "it does not know the question"
+
+
 async def test_what_was_never_opened_is_not_closed() -> None:
     gateway = PinholeGateway("::1", ("::1", 9))
     await gateway.unmap(4484, Transport.TCP)
     assert await gateway.epoch_s() is None
+    assert await gateway.holds(4484, Transport.TCP) is None
 
 
 def test_the_search_leaves_by_the_interface_that_has_the_address(

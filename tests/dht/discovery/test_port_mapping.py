@@ -131,10 +131,14 @@ def test_the_outside_address_decides_what_a_mapping_is_worth(
 class _CountingGateway:
     """A gateway that only keeps a diary, for virtual time."""
 
-    def __init__(self, epoch: Callable[[float], float | None] = lambda now: now) -> None:
+    def __init__(
+        self,
+        epoch: Callable[[float], float | None] = lambda now: now,
+        holds: Callable[[Transport, float], bool | None] = lambda transport, now: None,
+    ) -> None:
         self.asked_at: list[float] = []
         self.unmapped: list[tuple[str, int]] = []
-        self._epoch = epoch
+        self._epoch, self._holds = epoch, holds
 
     async def map(
         self, internal_port: int, external_port: int, lifetime_s: int, transport: Transport
@@ -151,6 +155,11 @@ class _CountingGateway:
         await anyio.lowlevel.checkpoint()
         told = self._epoch(anyio.current_time())
         return None if told is None else int(told)
+
+    async def holds(self, external_port: int, transport: Transport) -> bool | None:
+        assert external_port == 4000
+        await anyio.lowlevel.checkpoint()
+        return self._holds(transport, anyio.current_time())
 
 
 def test_a_mapping_is_renewed_at_half_time_and_given_back_at_the_end() -> None:
@@ -181,6 +190,50 @@ async def test_a_upnp_router_maps_and_takes_back() -> None:
         assert router.mappings["UDP", "4000"]["NewLeaseDuration"] == "3600"
         await gateway.unmap(4000)
         assert router.mappings == {}
+
+
+@anyio_test
+async def test_a_upnp_router_is_asked_whether_it_holds_our_mapping_still() -> None:
+    with upnp_router(UpnpRouter()) as router, upnp_router(UpnpRouter()) as elsewhere:
+        gateway = UpnpGateway(description_url=router.url)
+        assert await gateway.holds(4000, Transport.UDP) is False
+        await gateway.map(4000, 4000, 3600)
+        assert await gateway.holds(4000, Transport.UDP) is True
+        assert await gateway.holds(4000, Transport.TCP) is False
+        router.is_busy = True
+        assert await gateway.holds(4000, Transport.UDP) is None
+        router.is_busy = False
+        router.mappings["UDP", "4000"]["NewInternalClient"] = "192.168.1.77"
+        assert await gateway.holds(4000, Transport.UDP) is False, "another machine has our port"
+        router.is_busy = True
+        gateway.description_url = (
+            elsewhere.url
+        )  # as a search finds it: it began anew and listens at another port
+        assert await gateway.holds(4000, Transport.UDP) is None
+        assert await gateway.holds(4000, Transport.UDP) is False
+
+
+@anyio_test
+async def test_a_upnp_router_that_takes_mappings_without_an_end_alone_gets_such() -> None:
+    with upnp_router(UpnpRouter(is_for_ever=True)) as router:
+        gateway = UpnpGateway(description_url=router.url)
+        result = await gateway.map(4000, 4000, 3600)
+        assert result == Mapped(external_port=4000, lifetime_s=3600, external_ip="8.8.4.4")
+        assert router.mappings["UDP", "4000"]["NewLeaseDuration"] == "0"
+
+
+@anyio_test
+async def test_the_second_peer_of_a_house_gets_another_outside_port_by_upnp() -> None:
+    taken = frozenset({("UDP", "4000"), ("TCP", "4000"), ("TCP", "4001")})
+    with upnp_router(UpnpRouter(taken=taken)) as router:
+        mapper = PortMapper([("UPnP", UpnpGateway(description_url=router.url))], 4000)
+        outcome = await mapper.map_once()
+        assert (outcome.state, outcome.external_port) == (MappingState.MAPPED, 4002)
+        assert {("UDP", "4002"), ("TCP", "4002")} <= router.mappings.keys()
+    all_taken = frozenset(("UDP", str(port)) for port in range(65_530, 65_536))
+    with upnp_router(UpnpRouter(taken=all_taken)) as router:
+        result = await UpnpGateway(description_url=router.url).map(4000, 65_530, 3600)
+    assert result == GatewayRefused(code=-1, reason="the router did not take the mapping")
 
 
 @anyio_test
@@ -358,12 +411,18 @@ async def test_routers_of_both_kinds_tell_their_clock(speaks_pcp: bool) -> None:
         assert await gateway.epoch_s() == 4_711
 
 
-def _asked_at(epoch: Callable[[float], float | None], for_s: float) -> list[float]:
-    """When a router with such a clock is asked for its mapping; our own clock begins with 0."""
+def _asked_at(
+    epoch: Callable[[float], float | None],
+    for_s: float,
+    holds: Callable[[Transport, float], bool | None] = lambda transport, now: None,
+) -> list[float]:
+    """When a router with such a clock, or with such a memory, is asked for its mapping; our own clock begins with 0."""
 
     async def scenario() -> list[float]:
         start = anyio.current_time()
-        gateway = _CountingGateway(epoch=lambda now: epoch(now - start))
+        gateway = _CountingGateway(
+            epoch=lambda now: epoch(now - start), holds=lambda transport, now: holds(transport, now - start)
+        )
         mapper = PortMapper([("PCP", gateway)], 4000)
 
         async def keep(outcome: MappingOutcome) -> None:
@@ -390,3 +449,41 @@ def test_a_router_that_does_not_answer_while_it_starts_is_asked_when_it_does() -
 
 def test_a_routers_clock_that_stands_still_is_not_believed_for_long() -> None:
     assert _asked_at(lambda now: 77.0, 1_700) == [0, 30, 45]
+
+
+def _no_clock(now: float) -> None:
+    """As UPnP."""
+
+
+@pytest.mark.parametrize("lost", [Transport.UDP, Transport.TCP])
+def test_a_router_without_a_clock_is_asked_again_when_it_has_forgotten_one_mapping(lost: Transport) -> None:
+    def holds(transport: Transport, now: float) -> bool:
+        return transport is not lost or now < 100 or now > 110
+
+    assert _asked_at(_no_clock, 1_000, holds) == [0, 105]
+
+
+def test_a_router_that_is_silent_while_it_starts_is_asked_when_it_speaks() -> None:
+    def holds(transport: Transport, now: float) -> bool | None:
+        return True if now < 100 or now > 170 else None if now < 130 else False
+
+    assert _asked_at(_no_clock, 1_000, holds) == [0, 135, 165]
+
+
+def test_a_router_that_denies_what_it_holds_is_not_believed_for_long() -> None:
+    assert _asked_at(_no_clock, 1_700, lambda transport, now: False) == [0, 15, 45]
+
+
+def test_a_router_is_asked_for_its_memory_each_half_minute_and_only_if_it_has_no_clock() -> None:
+    asked: list[float] = []
+
+    def holds(transport: Transport, now: float) -> bool:
+        if transport is Transport.UDP:
+            asked.append(round(now))
+        return True
+
+    assert _asked_at(_no_clock, 130, holds) == [0]
+    assert asked == [15, 45, 75, 105]
+    asked.clear()
+    assert _asked_at(lambda now: 5_000 + now, 130, holds) == [0]
+    assert asked == []
