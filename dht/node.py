@@ -171,7 +171,9 @@ class RingNode(RingReader):
         self._is_address_guessed = settings.is_address_guessed
         self._other = settings.others[0] if settings.others else None
         self._other_reach = reach_of(
-            tell=self._found_other, at=lambda: None if self._other is None else self._other.address
+            tell=self._found_other,
+            on_failed=ports.on_failed_test,
+            at=lambda: None if self._other is None else self._other.address,
         )
         self._relaying = Relaying(self.endpoint, self, record=lambda: self.record)
         self._ways = Ways(

@@ -97,7 +97,7 @@ class NodePorts:
     on_record: OnRecord = lambda signed: None
     on_met: Callable[[Contact], None] = lambda contact: None
     on_failed_test: Callable[[], None] = lambda: None
-    """Strangers did not get through to us."""
+    """Strangers did not get through to one of our lines."""
     streamed_to: Callable[[str], bool] = lambda host: False
     """Has a stream left for this host lately, from the port on which we listen? Its router may let that host in."""
     dial_back: DialBack = dial_back  # simulations have no sockets

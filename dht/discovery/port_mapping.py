@@ -281,6 +281,7 @@ class PortMapper:
         self._epoch: tuple[PortGateway, Epoch] | None = None
         self._looked_at = float("-inf")
         self._losses = 0
+        self._is_forgotten = False
         self.outcome: MappingOutcome | None = None
 
     def ask_again(self) -> None:
@@ -340,16 +341,17 @@ class PortMapper:
         return replace(outcome, state=state, explanation=explanation)
 
     async def run(self, on_outcome: Callable[[MappingOutcome], Awaitable[None]]) -> None:
-        """Until cancelled; reports each outcome that differs from the one before."""
+        """Until cancelled; reports each outcome that differs from the one before, and that of a router which had
+        forgotten us."""
         before: MappingOutcome | None = None
         try:
             while True:
                 self._asked_at, self._again = anyio.current_time(), anyio.Event()
                 outcome = await self.map_once()
-                if outcome != before:
+                if outcome != before or self._is_forgotten:
                     log.info("port mapping state=%s explanation=%s", outcome.state.value, outcome.explanation)
                     await on_outcome(outcome)
-                before = outcome
+                before, self._is_forgotten = outcome, False
                 is_failed = outcome.state is MappingState.FAILED
                 lease_s = max(outcome.lifetime_s, LIFETIME_SHORTEST_S)
                 with anyio.move_on_after(RETRY_AFTER_S if is_failed else lease_s / 2):
@@ -365,6 +367,7 @@ class PortMapper:
                 await self._again.wait()
             if not self._again.is_set() and self._held is not None and await self._has_forgotten(*self._held):
                 log.info("the router has forgotten this peer")
+                self._is_forgotten = True
                 return
 
     async def _has_forgotten(self, gateway: PortGateway, external_port: int) -> bool:
@@ -386,15 +389,18 @@ class PortMapper:
         return before is not None and before[0] is gateway and seen.has_restarted(before[1])
 
     async def _is_missing(self, gateway: PortGateway, external_port: int) -> bool | None:
-        """One of the mappings that it gave us; None where it does not say, or was asked a moment ago."""
+        """One of the mappings that it gave us; None where it does not say, or did so a moment ago."""
         if anyio.current_time() - self._looked_at < HELD_EVERY_S:
             return None
-        self._looked_at = anyio.current_time()
+        is_held: bool | None = None
         for transport in self._transports:
             is_held = await gateway.holds(external_port, transport)
             if not is_held:
-                return None if is_held is None else True
-        return False
+                break
+        if is_held is None:
+            return None
+        self._looked_at = anyio.current_time()
+        return not is_held
 
     @property
     def _transports(self) -> tuple[Transport, ...]:

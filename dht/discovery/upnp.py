@@ -56,14 +56,16 @@ class UpnpGateway:
         return None
 
     async def holds(self, external_port: int, transport: Transport) -> bool | None:
-        def look() -> bool:
-            device, self._found = self._found or self._device(), None
+        def asked(device: "miniupnpc.UPnP") -> bool:
             device.statusinfo()  # raises where nobody answers: the next call says "no such mapping" there, too
             entry = device.getspecificportmapping(external_port, transport.name)
             self._found = device
             return entry is not None and entry[0] == device.lanaddr
 
-        answer = await self._in_thread(look)
+        device, self._found = self._found, None
+        answer = None if device is None else await self._in_thread(lambda: asked(device))
+        if not isinstance(answer, bool):  # after a restart the router may listen at another port
+            answer = await self._in_thread(lambda: asked(self._device()))
         return answer if isinstance(answer, bool) else None
 
     async def _in_thread(self, work: Callable[[], T]) -> T | GatewayRefused:

@@ -5,7 +5,16 @@ The part of the composition root that knows `dht`: everything else of the peer s
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address, ip_network
@@ -151,7 +160,8 @@ class RingMembership:
         self.rules = rules_of(parts.charter, parts.settings)
         self._is_private = parts.charter.allow_private_addresses
         self._mapping: MappingOutcome | None = None
-        self._mapper: PortMapper | None = None
+        self._mappers: list[PortMapper] = []
+        """For our line by IPv4, and for that by IPv6."""
         self._random = parts.world.chance
         self.node: RingNode
         self.port: Port
@@ -202,7 +212,7 @@ class RingMembership:
             entropy=self._random.randbytes,
             on_record=self._keep_record,
             on_met=lambda contact: remember(finders, contact),
-            on_failed_test=self._ask_router_again,
+            on_failed_test=self._ask_routers_again,
             streamed_to=self._has_streamed_to,
             dial_back=self._parts.world.dial_back,
             dial_stream=self._parts.world.dial_stream,
@@ -326,7 +336,6 @@ class RingMembership:
     async def _map_port(self, port: int) -> None:
         own, world = self.node.me.address.host, self._parts.world
         gateways = world.gateways() if len(own) == IPV4_BYTES else world.pinholes(str(ip_address(own)))
-        mapper = self._mapper = PortMapper(list(gateways), port)
 
         async def note(outcome: MappingOutcome) -> None:
             before = self._mapping.state if self._mapping else MappingState.FAILED
@@ -337,15 +346,11 @@ class RingMembership:
                 host = outside_host(outcome, self.node.me.address.host)
                 if host is not None and not self._is_private:
                     self.node.moved_to(host)
-            if outcome.state is not before:
+            if outcome.state is not before or self.node.is_closed:
                 self.node.test_reachability()
             logger.info("port mapping state=%s %s", outcome.state.value, outcome.explanation)
 
-        try:
-            await mapper.run(note)
-        finally:
-            with anyio.move_on_after(2, shield=True):
-                await mapper.release()
+        await self._keep_mapped(PortMapper(list(gateways), port), note)
 
     async def _follow_other(self, listen: HostPort, lines: Sequence[Line]) -> None:
         """Our line in the other family is what our interfaces say; firewalls of IPv6 are asked to let others in, also
@@ -371,18 +376,28 @@ class RingMembership:
                 tasks.cancel_scope.cancel()
 
     async def _open_pinhole(self, line: Line) -> None:
-        mapper = PortMapper(list(self._parts.world.pinholes(str(ip_address(line.host)))), line.udp)
-
         async def note(outcome: MappingOutcome) -> None:
             logger.info("pinhole state=%s %s", outcome.state.value, outcome.explanation)
             if outcome.state is MappingState.MAPPED:
-                self.node.test_other()
+                is_first = self.node.me.address.host == line.host
+                (self.node.test_reachability if is_first else self.node.test_other)()
 
-        await mapper.run(note)
+        pinholes = self._parts.world.pinholes(str(ip_address(line.host)))
+        await self._keep_mapped(PortMapper(list(pinholes), line.udp), note)
 
-    def _ask_router_again(self) -> None:
-        if self._mapper is not None:
-            self._mapper.ask_again()
+    async def _keep_mapped(
+        self, mapper: PortMapper, note: Callable[[MappingOutcome], Awaitable[None]]
+    ) -> None:
+        self._mappers.append(mapper)
+        try:
+            await mapper.run(note)
+        finally:
+            self._mappers.remove(mapper)
+
+    def _ask_routers_again(self) -> None:
+        """A test of one of our lines failed."""
+        for mapper in self._mappers:
+            mapper.ask_again()
 
     def _reachability(self, standing: Reachability, reason: str) -> str:
         """A sentence on the finding of other peers, which alone counts, and on the router's answer where it explains

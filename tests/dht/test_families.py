@@ -1,6 +1,6 @@
 """Peers with IPv4, with IPv6 and with both: do they find each other, and are they one ring?"""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from random import Random
@@ -155,6 +155,7 @@ async def opened(
     dial_stream: DialStream | None = None,
     *,
     is_guessed: bool = False,
+    on_failed: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[RingNode]:
     with udp.bind((hosts[0], 0)) as probe:
         port = int(probe.getsockname()[1])
@@ -172,6 +173,7 @@ async def opened(
         random=Random(name),
         entropy=Random(f"{name} {port}").randbytes,
         dial_stream=dial_stream,
+        on_failed_test=on_failed,
     )
     async with open_node(settings, key_from(name), ports, [(host, port) for host in hosts]) as node:
         yield node
@@ -235,11 +237,15 @@ async def test_each_line_of_a_peer_is_tested_where_it_is() -> None:
 @pytest.mark.anyio
 async def test_a_second_line_that_nobody_gets_through_to_is_named_no_more_until_it_is_open() -> None:
     web = Web("::1")
+    failed: list[float] = []
     async with opened("both", ("127.1.0.1", "::1"), dial_stream=web.stream) as both:
         await both.join([])
-        async with opened("again", ("127.2.0.1", "::1"), wanted=1) as again:
+        async with opened(
+            "again", ("127.2.0.1", "::1"), wanted=1, on_failed=lambda: failed.append(anyio.current_time())
+        ) as again:
             await again.join([both.me.address])
             await until(lambda: hosts_of(both, again) == ["127.2.0.1"], within_s=120)
+            assert failed, "its firewall is asked again"
             assert again.statistics().standing is Reachability.MEMBER
             web.closed.clear()
             again.test_other()

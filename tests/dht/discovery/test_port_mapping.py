@@ -206,11 +206,8 @@ async def test_a_upnp_router_is_asked_whether_it_holds_our_mapping_still() -> No
         router.mappings["UDP", "4000"]["NewInternalClient"] = "192.168.1.77"
         assert await gateway.holds(4000, Transport.UDP) is False, "another machine has our port"
         router.is_busy = True
-        gateway.description_url = (
-            elsewhere.url
-        )  # as a search finds it: it began anew and listens at another port
-        assert await gateway.holds(4000, Transport.UDP) is None
-        assert await gateway.holds(4000, Transport.UDP) is False
+        gateway.description_url = elsewhere.url
+        assert await gateway.holds(4000, Transport.UDP) is False, "it began anew and listens elsewhere"
 
 
 @anyio_test
@@ -468,6 +465,25 @@ def test_a_router_that_is_silent_while_it_starts_is_asked_when_it_speaks() -> No
         return True if now < 100 or now > 170 else None if now < 130 else False
 
     assert _asked_at(_no_clock, 1_000, holds) == [0, 135, 165]
+
+
+def test_the_new_mapping_of_a_router_that_had_forgotten_us_is_news_for_who_was_closed_meanwhile() -> None:
+    told: list[MappingOutcome] = []
+
+    async def scenario() -> None:
+        start = anyio.current_time()
+        gateway = _CountingGateway(epoch=_no_clock, holds=lambda transport, now: not 100 < now - start < 110)
+
+        async def keep(outcome: MappingOutcome) -> None:
+            told.append(outcome)
+
+        with anyio.move_on_after(4_000):
+            await PortMapper([("UPnP", gateway)], 4000).run(keep)
+
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    anyio.run(scenario, backend="trio", backend_options={"clock": clock})
+    assert len(told) == 2, "at the start and after the loss, and not at each renewal"
+    assert told[0] == told[1]
 
 
 def test_a_router_that_denies_what_it_holds_is_not_believed_for_long() -> None:
