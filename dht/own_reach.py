@@ -186,7 +186,8 @@ class OwnReach:
         by_peer = {contact.peer: contact for contact in members}
         chosen = choose_helpers(((c.peer, self._network_of(c)) for c in members), request.wanted)
         host, port = socket_address(at.host, at.port)
-        self.machine.spot = Spot(host=host, port=port, inside=self._inside or host)
+        is_translated = self._inside and (":" in self._inside) == (":" in host)
+        self.machine.spot = Spot(host=host, port=port, inside=self._inside if is_translated else host)
         self._strangers.nonces_awaited_until = anyio.current_time() + AWAITED_S
         async with anyio.create_task_group() as tasks:
             for contact in (by_peer[peer] for peer in by_peer if peer in chosen):

@@ -1,5 +1,6 @@
 """Which members does a peer ask whether strangers reach it? In virtual time, without sockets."""
 
+from collections.abc import Collection
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,8 @@ import trio.testing
 from dht.core.ids import PeerKey
 from dht.core.messages import DialBackRequest, Message
 from dht.core.reachability import RequestDialBacks
-from dht.core.records import Contact
+from dht.core.records import Address, Contact, Line
+from dht.dialback import Send
 from dht.endpoint import packed_address, socket_address
 from dht.own_reach import OwnReach
 
@@ -37,8 +39,28 @@ class Members:
     def callable_members(self) -> list[Contact]:
         return [contact(network) for network in range(20)]
 
-    def lines_of(self, _peer: PeerKey) -> tuple[()]:
-        return ()
+    machine = SimpleNamespace(rules=SimpleNamespace(id_check="ip"))
+
+    def lines_of(self, peer: PeerKey) -> tuple[Line, ...]:
+        six = packed_address((f"2001:{peer[0]}::1", 4484))
+        return (Line.at(contact(peer[0]).address), Line.at(six))
+
+
+def reach_of(chance: int, send: Send, relays: Collection[str] = (), at: Address | None = None) -> OwnReach:
+    members: Any = Members()
+    strangers: Any = SimpleNamespace(nonces_awaited_until=0.0)
+    return OwnReach(
+        WANTED,
+        members,
+        strangers,
+        send=send,
+        tell=lambda _: None,
+        entropy=Random(chance).randbytes,
+        random=Random(chance),
+        inside="192.168.1.10",
+        streamed_to=relays.__contains__,
+        at=None if at is None else lambda: at,
+    )
 
 
 async def asked_by(chance: int, relays: set[str]) -> set[str]:
@@ -48,18 +70,7 @@ async def asked_by(chance: int, relays: set[str]) -> set[str]:
         assert isinstance(message, DialBackRequest)
         sent.add(socket_address(to.address.host, 0)[0])
 
-    members: Any = Members()
-    strangers: Any = SimpleNamespace(nonces_awaited_until=0.0)
-    reach = OwnReach(
-        WANTED,
-        members,
-        strangers,
-        send=send,
-        tell=lambda _: None,
-        entropy=Random(chance).randbytes,
-        random=Random(chance),
-        streamed_to=relays.__contains__,
-    )
+    reach = reach_of(chance, send, relays)
     await reach._test(RequestDialBacks(round=1, wanted=WANTED))
     return sent
 
@@ -75,3 +86,18 @@ async def test_those_to_whom_no_stream_was_opened_are_asked_first(chance: int) -
 
 async def test_the_others_are_drawn() -> None:
     assert await asked_by(1, set()) != await asked_by(2, set())
+
+
+@pytest.mark.parametrize(
+    ("at", "advice"),
+    [
+        (None, "In the router, forward TCP and UDP 4484 to 192.168.1.10."),
+        ("2001:db8::7", "In the router, open the firewall for TCP and UDP 4484 to 2001:db8::7."),
+    ],
+)
+async def test_the_advice_names_our_address_in_the_family_that_was_tested(
+    at: str | None, advice: str
+) -> None:
+    reach = reach_of(1, lambda message, to: None, at=None if at is None else packed_address((at, 4484)))
+    await reach._test(RequestDialBacks(round=1, wanted=WANTED))
+    assert reach.machine.spot.advice == advice
