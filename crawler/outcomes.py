@@ -12,7 +12,7 @@ What has a crawl done so far? Counters by outcome, status, type, error and host,
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
@@ -31,7 +31,6 @@ from crawler.core.capture import (
 from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.link import LINKS_KEPT_MAX, SCRIPT_RULES, DueEntry, Link, LinkKind, Rule, fingerprint
 from crawler.core.links import (
-    NO_IMPORT_MAP,
     NO_RULES,
     PageLinks,
     css_links,
@@ -45,6 +44,7 @@ from crawler.core.politeness import OriginReport, retry_after_s
 from crawler.core.recrawl import TRIES_PER_DAY, Bounds, Known, Recrawl, Result, is_first_visit
 from crawler.core.robots import NOTHING_ASKED, page_directives
 from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope, bounded, leaves_bounds
+from crawler.core.scripts import NO_NAMES, PageNames
 from crawler.core.similarity import BYTES_MAX, SeenSketches, sketch_of
 from crawler.core.urls import Origin, UrlRules
 from crawler.frontier import Frontier
@@ -151,8 +151,8 @@ class Reading:
     malformed: int = 0
     sketch: int | None = None
     """Of an HTML page, when it was asked for."""
-    import_map: Mapping[str, str] = field(default_factory=dict)
-    """Of an HTML page."""
+    names: PageNames = NO_NAMES
+    """What the scripts that it leads to are told."""
 
 
 _PLAIN_RESULTS = {
@@ -168,16 +168,16 @@ def read_capture(
     rules: UrlRules,
     wants_sketch: bool = False,
     without: Collection[int] = NO_RULES,
-    import_map: Mapping[str, str] = NO_IMPORT_MAP,
+    names: PageNames = NO_NAMES,
 ) -> Reading:
-    """How the visit ended and, for new content, where it leads. `import_map`: of the page that a script is of."""
+    """How the visit ended and, for new content, where it leads. `names`: of the page that a script is of."""
     result = result_of(capture)
     if result is not Result.CHANGED:
         return _PLAIN_RESULTS[result]
     if capture.redirect_to is not None:
         # Not subject to nofollow: the server sends us there itself.
         return Reading(result=result, links=(Link(capture.redirect_to, LinkKind.PAGE),), is_redirect=True)
-    page = _page_links(capture, product_token, rules, without, import_map)
+    page = _page_links(capture, product_token, rules, without, names)
     directives = page.directives
     if b"x-robots-tag" in capture.head.lower():
         directives |= page_directives(capture.header_values("X-Robots-Tag"), product_token)
@@ -197,7 +197,7 @@ def read_capture(
         over_limit=page.over_limit,
         malformed=page.malformed,
         sketch=_sketch(capture) if wants_sketch and capture.mime in _HTML_TYPES else None,
-        import_map=page.import_map,
+        names=page.names,
     )
 
 
@@ -225,7 +225,7 @@ def _page_links(
     product_token: str,
     rules: UrlRules,
     without: Collection[int],
-    import_map: Mapping[str, str],
+    names: PageNames,
 ) -> PageLinks:
     mime = capture.mime
     is_html = mime in _HTML_TYPES or mime == "image/svg+xml"
@@ -257,7 +257,7 @@ def _page_links(
             charset=charset,
             rules=rules,
             without=without,
-            import_map=import_map,
+            names=names,
         )
     read = json_links if is_json else css_links
     return read(body, capture.url, charset=charset, rules=rules, without=without)
@@ -267,8 +267,8 @@ _log = logging.getLogger(__name__)
 
 DECISIONS_REMEMBERED = 16_384
 """Whether the scope takes a URL: pages of a host have most of their links in common. Some 4 MB."""
-IMPORT_MAPS_KEPT_MAX = 512
-IMPORT_MAP_KEPT_CHARS_MAX = 16_384
+NAMES_KEPT_MAX = 512
+MODULES_KEPT_CHARS_MAX = 16_384
 """Of one that is kept until the scripts of its page are read: maps of applications have a few hundred names of some
 tens of characters. 8 MB if all were so long and of different pages."""
 SITEMAPS_SEEN_MAX = 50_000
@@ -312,7 +312,7 @@ class Outcomes:
         self._day_start = day_start
         self._sketches = SeenSketches()
         self._sitemaps_seen: set[tuple[Origin, Bounds | None]] = set()
-        self._import_maps: LRUCache[str, Mapping[str, str]] = LRUCache(IMPORT_MAPS_KEPT_MAX)
+        self._names: LRUCache[str, PageNames] = LRUCache(NAMES_KEPT_MAX)
         """By the page that has it, and by each script that was found on such a page or script."""
         self.counts = counts
 
@@ -397,7 +397,7 @@ class Outcomes:
 
     def _read(self, capture: Capture, known: Known) -> Reading:
         wants_sketch = known.depth >= SKETCHED_FROM_DEPTH or "?" in known.url
-        import_map = self._import_maps.get(known.via, NO_IMPORT_MAP)
+        names = self._names.get(known.via, NO_NAMES)
         try:
             reading = read_capture(
                 capture,
@@ -405,18 +405,21 @@ class Outcomes:
                 rules=self._rules,
                 wants_sketch=wants_sketch,
                 without=self._rules_off,
-                import_map=import_map,
+                names=names,
             )
         except Exception:  # noqa: BLE001  # our fault, on a stranger's page: log it here, and the crawl continues
             _log.exception("page not read, its links are skipped url=%s", capture.url)
             self.counts.by_error[NOT_READ] += 1
             return Reading(result=result_of(capture))
-        self._keep_import_map(known.url, reading.import_map)
+        self._keep_names(known.url, reading.names)
         return reading
 
-    def _keep_import_map(self, url: str, import_map: Mapping[str, str]) -> None:
-        if import_map and sum(map(len, (*import_map, *import_map.values()))) <= IMPORT_MAP_KEPT_CHARS_MAX:
-            self._import_maps[url] = import_map
+    def _keep_names(self, url: str, names: PageNames) -> None:
+        modules = names.modules
+        if sum(map(len, (*modules, *modules.values()))) > MODULES_KEPT_CHARS_MAX:
+            names = names._replace(modules=NO_NAMES.modules)
+        if names.modules or names.words:
+            self._names[url] = names
 
     def _is_archived(self, known: Known, capture: Capture, reading: Reading) -> bool:
         if reading.noarchive:

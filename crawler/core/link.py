@@ -65,6 +65,10 @@ class Rule(IntEnum):
     STRINGS_BESIDE = 17
     """A string that looks like a file, beside the script. `STRINGS` are beside the page."""
     STRINGS_ROOT = 18
+    PATTERNS = 19
+    """A name that a script makes of parts, where the script lies that a page names. `PATTERNS_IN_PAGE` are beside the
+    page."""
+    PATTERNS_IN_PAGE = 20
 
     @property
     def label(self) -> str:
@@ -74,13 +78,17 @@ class Rule(IntEnum):
 DOUBTFUL_RULES = frozenset(
     {Rule.CHUNKS_BESIDE, Rule.CHUNKS_ABOVE, Rule.CHUNKS_ROOT, Rule.PRELOADS_ROOT}
     | {Rule.MODULES, Rule.STRINGS, Rule.STRINGS_BESIDE, Rule.STRINGS_ROOT, Rule.JSON, Rule.GUESSED}
+    | {Rule.PATTERNS, Rule.PATTERNS_IN_PAGE}
 )
 """What they find may well be nothing: it is asked for last."""
 SCRIPT_RULES = frozenset(Rule) - {Rule.MARKUP, Rule.STYLES, Rule.LAZY}
 _CHUNK_RULES = frozenset({Rule.CHUNKS, Rule.CHUNKS_BESIDE, Rule.CHUNKS_ABOVE, Rule.CHUNKS_ROOT})
 """Guesses at one thing: the folder of a site's scripts."""
+_PATTERN_RULES = frozenset({Rule.PATTERNS, Rule.PATTERNS_IN_PAGE})
 MISSES_MAX = 16
 """In a row, of a doubtful rule at an origin."""
+PATTERN_MISSES_MAX = 64
+"""As many as one script has guesses: a word fits one of its patterns, and is tried in each."""
 TRIES_MIN, HITS_SHARE_MIN = 200, 0.02
 """After so many tries at an origin a rule must have found this share, or it rests there."""
 
@@ -106,7 +114,8 @@ def rests(rule: int, yields: Mapping[int, Yield]) -> bool:
         and any(yields[other].hits for other in _CHUNK_RULES & yields.keys())
     ):
         return True
-    if rule in DOUBTFUL_RULES and ours.misses >= MISSES_MAX:
+    misses_max = PATTERN_MISSES_MAX if rule in _PATTERN_RULES else MISSES_MAX
+    if rule in DOUBTFUL_RULES and ours.misses >= misses_max:
         return True
     return ours.tries >= TRIES_MIN and ours.hits < HITS_SHARE_MIN * ours.tries
 

@@ -11,20 +11,22 @@ import codecs
 import html
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from types import MappingProxyType
 from typing import cast
 
 import turbohtml
 
 from crawler.core.link import DOUBTFUL_RULES, Link, LinkKind, Rule
+from crawler.core.patterns import GUESSES_MAX, WORDS_MAX, bounded_words, words_of_markup, words_of_strings
 from crawler.core.references import css_references, srcset_references
 from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
 from crawler.core.scripts import (
     AMD,
     DOUBTFUL_MAX,
+    NO_NAMES,
     Named,
+    PageNames,
     ScriptReference,
     is_file_name,
     json_references,
@@ -49,9 +51,6 @@ be one, it is three sixteenths as many letters as of others."""
 SITEMAP_BYTES_MAX = 16 * 2**20
 
 
-NO_IMPORT_MAP: Mapping[str, str] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageLinks:
     links: tuple[Link, ...] = ()
@@ -61,8 +60,8 @@ class PageLinks:
     not_followed: int = 0
     over_limit: int = 0
     malformed: int = 0
-    import_map: Mapping[str, str] = field(default_factory=dict)
-    """Canonical addresses by the names that the page's modules call them, whichever file these stand in."""
+    names: PageNames = NO_NAMES
+    """What the scripts that it leads to are told."""
 
 
 _References = Iterator[tuple[str, LinkKind]]
@@ -222,6 +221,7 @@ def html_links(
     base = None
     asked: list[str] = []
     collected = _Collector(rules, encoding=document.encoding, without=without)
+    collected.words += _words(read, without)
     references = collected.references
     for element in elements:
         tag = element.tag
@@ -242,7 +242,9 @@ def html_links(
         _add_references(element, collected, follows=True)
     directives = page_directives(asked, product_token)
     if directives.nofollow:  # rare, and known only now
+        words = collected.words
         collected = _Collector(rules, encoding=document.encoding, without=without)
+        collected.words = words
         for element in elements:
             _add_references(element, collected, follows=False)
     if base is not None:
@@ -250,6 +252,12 @@ def html_links(
     if len(read) < len(body):
         collected.over_limit += 1  # nobody knows how many more there are
     return collected.result(base or url, directives)
+
+
+def _words(body: bytes, without: Collection[int]) -> Iterator[str]:
+    """Of the markup, for the scripts of the page."""
+    is_wanted = Rule.PATTERNS not in without and b"<script" in body
+    return islice(words_of_markup(body), WORDS_MAX) if is_wanted else iter(())
 
 
 def _selector(body: bytes) -> str:
@@ -335,8 +343,11 @@ def _add_script(element: turbohtml.Element, collected: "_Collector") -> None:
                 collected.add(address, _REQUISITE, Rule.IMPORT_MAPS)
     elif type_ in _SCRIPT_TYPES or type_.endswith(("javascript", "ecmascript")):
         named: dict[str, Named] = {}
-        for reference in script_references(element.text, import_map=collected.import_map, named=named):
+        names = PageNames(collected.import_map, bounded_words(iter(collected.words)))
+        for reference in script_references(element.text, names=names, named=named):
             collected.add_found(reference)
+        if len(collected.words) < WORDS_MAX:
+            collected.words += islice(words_of_strings(element.text), WORDS_MAX)
         collected.import_map |= {name: one.address for name, one in named.items()}
     elif type_ == "application/json":
         for reference in json_references(element.text):
@@ -463,12 +474,14 @@ def script_links(
     charset: str | None = None,
     rules: UrlRules = STANDARD,
     without: Collection[int] = NO_RULES,
-    import_map: Mapping[str, str] = NO_IMPORT_MAP,
+    names: PageNames = NO_NAMES,
 ) -> PageLinks:
-    """`page`: where the script was found; some of what it asks for is relative to that, and named by its map."""
+    """`page`: where the script was found; some of what it asks for is relative to that, and named by `names`."""
     beside, in_page = _Collector(rules, without=without), _Collector(rules, without=without)
     named: dict[str, Named] = {}
-    for reference in script_references(_text(body, charset), import_map=import_map, named=named):
+    folder, _, own_name = url.partition("?")[0].rpartition("/")
+    names = names._replace(home=names.home or f"{folder}/")
+    for reference in script_references(_text(body, charset), names=names, named=named, own_name=own_name):
         (in_page if reference.is_of_page else beside).add_found(reference)
     for name, (address, is_of_page) in named.items():
         (in_page if is_of_page else beside).import_map[name] = address
@@ -478,7 +491,9 @@ def script_links(
         links=found.links + tuple(link for link in found_in_page.links if link.url not in seen),
         over_limit=found.over_limit + found_in_page.over_limit,
         malformed=found.malformed + found_in_page.malformed,
-        import_map={**import_map, **found.import_map, **found_in_page.import_map} if named else import_map,
+        names=names._replace(modules={**names.modules, **found.names.modules, **found_in_page.names.modules})
+        if named
+        else names,
     )
 
 
@@ -528,6 +543,7 @@ def _text(body: bytes, charset: str | None, bytes_max: int = PARSED_BYTES_MAX) -
     return body[:bytes_max].decode(codec if codec in _CHARSETS else "utf-8", "replace")
 
 
+_PATTERN_RULES = frozenset({Rule.PATTERNS, Rule.PATTERNS_IN_PAGE})
 _STRING_RULES = frozenset({Rule.MODULES, Rule.STRINGS, Rule.STRINGS_BESIDE, Rule.STRINGS_ROOT, Rule.JSON})
 
 
@@ -545,9 +561,11 @@ class _Collector:
         self._rules = rules
         self._without = without
         self._rule_of: dict[str, Rule] = {}
-        self._doubtful = 0
+        self._doubtful = self._patterned = 0
         self._looked_inside = 0
         self.import_map: dict[str, str] = {}
+        self.words: list[str] = []
+        """Of which scripts may make names; those of markup come first."""
         self._codec = _legacy_codec(encoding)
         self._links_max = links_max
         self.references: dict[str, LinkKind] = {}
@@ -583,6 +601,10 @@ class _Collector:
             self._doubtful += 1
             if self._doubtful > DOUBTFUL_MAX:
                 return
+        elif reference.rule in _PATTERN_RULES:
+            self._patterned += 1
+            if self._patterned > 2 * GUESSES_MAX:
+                return
         self.add(reference.address, _REQUISITE, reference.rule)
 
     def result(self, base: str, directives: PageDirectives = NOTHING_ASKED) -> PageLinks:
@@ -612,12 +634,12 @@ class _Collector:
             not_followed=self.not_followed,
             over_limit=self.over_limit,
             malformed=resolved.count(None),
-            import_map=self._resolved_map(base),
+            names=PageNames(self._resolved_map(base), bounded_words(iter(self.words)) if self.words else ()),
         )
 
     def _resolved_map(self, base: str) -> Mapping[str, str]:
         if not self.import_map:
-            return NO_IMPORT_MAP
+            return NO_NAMES.modules
         resolved = self._rules.links(self.import_map.values(), base)
         return {name: url for name, url in zip(self.import_map, resolved, strict=True) if url is not None}
 

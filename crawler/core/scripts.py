@@ -10,13 +10,26 @@ script knows, there are several guesses, each a rule of its own; one that hits n
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from crawler.core.chunks import chunk_names
 from crawler.core.javascript import Token, TokenKind, between, text_of, tokens
 from crawler.core.link import Rule
+from crawler.core.patterns import (
+    PATTERNS_LOOKED_AT_MAX,
+    PATTERNS_MAX,
+    PICTURES_MAX,
+    Pattern,
+    guesses,
+    is_start,
+    map_tiles,
+    may_be_file,
+    sum_at,
+    template_at,
+)
 
 REFERENCE_CHARS_MAX = 2_000
 STRING_CHARS_MAX = 200
@@ -24,6 +37,9 @@ STRING_CHARS_MAX = 200
 DOUBTFUL_MAX = 64
 """Of one page or script, what may be an address: a string that looks like a file is up to three (measured beside the
 page alone: of 585 such strings 126 exist)."""
+
+IN_PAGE_MAX = 24
+"""Of what a script makes names of, beside the page: most lies where the script does."""
 
 AMD = "amd!"
 """Before the names of AMD modules in a map; alone it is the folder of those that the map does not name."""
@@ -51,13 +67,14 @@ _NAMES_OF = re.compile(
 _RETURNS = re.compile(r"\breturn\s+[\w$]+\.\Z")
 _ADDS = re.compile(r"\s*\+\s*")
 _FILE_ENDS = re.compile(
-    r"\.(?:m?js|css|json|png|jpe?g|gif|svg|webp|avif|ico|woff2?|ttf|wasm|mp[34]|webm|glb|gltf)\b"
+    r"\.(?:m?js|css|json|md|png|jpe?g|gif|svg|webp|avif|ico|woff2?|ttf|wasm|mp[34]|webm|glb|gltf)\b"
 )
 _FILE = re.compile(
     r"(?:\.{1,2}/|/(?!/))?(?:[\w@~%+-][\w.@~%+-]*/)*[\w@~%+-][\w.@~%+-]*"
     r"\.(?:m?js|css|json|html?|png|jpe?g|gif|svg|webp|avif|ico|cur|woff2?|ttf|otf|eot|wasm|mp[34]|webm|og[gv]|m4a|pdf"
     r"|glb|gltf|bin|hdr|exr|ktx2|obj|mtl|vtt|xml|txt|md|ya?ml|csv|geojson|data|zip|map)(?:\?[\w=&.%-]*)?"
 )
+_PICTURE = re.compile(r"\.(?:png|gif|svg|jpe?g|webp)\Z")
 _IN_MARKUP = re.compile(r"(?:\A|\bsrc\s{0,5}=\s{0,5}[\"'])([^\"'\s<>]{1,200})[\"']")
 """Of a string that is markup, or goes on with it after an address was put together."""
 MARKUP_FILES_MAX = 20
@@ -84,6 +101,20 @@ def is_file_name(text: str) -> bool:
     return _FILE.fullmatch(text[: STRING_CHARS_MAX + 1]) is not None
 
 
+class PageNames(NamedTuple):
+    """What a page, and the scripts that led from it, tell the next script."""
+
+    modules: Mapping[str, str] = MappingProxyType({})
+    """Canonical addresses by the names that modules call them, whichever file these stand in."""
+    words: tuple[str, ...] = ()
+    """Of which a script may make names of files."""
+    home: str = ""
+    """The folder of the script that the page itself names, as libraries ask for their files from there."""
+
+
+NO_NAMES = PageNames()
+
+
 class Named(NamedTuple):
     """What a script says modules are called."""
 
@@ -94,28 +125,42 @@ class Named(NamedTuple):
 def script_references(
     source: str,
     *,
-    import_map: Mapping[str, str] | None = None,
+    names: PageNames = NO_NAMES,
     named: dict[str, Named] | None = None,
+    own_name: str = "",
     is_doubt_wanted: bool = True,
 ) -> Iterator[ScriptReference]:
-    """In the order of the script, doubtful ones last; the same one may come twice. `import_map`: that of its page;
-    `named` is given what the script adds to it."""
+    """In the order of the script, doubtful ones last; the same one may come twice. `names`: those of its page;
+    `named` is given what modules the script adds to them; `own_name`: of a script that is a file."""
     if _ASKS.search(source) is None and not (is_doubt_wanted and _FILE_ENDS.search(source)):
         return
-    reading = _Reading(source, import_map or {})
+    reading = _Reading(source, names, own_name)
     yield from reading.references()
     if named is not None:
         named |= reading.named
     if is_doubt_wanted:
         yield from reading.doubtful
+        for tile in () if own_name else map_tiles(source):
+            yield ScriptReference(tile, Rule.PATTERNS_IN_PAGE, is_of_page=True)
+        made = guesses(source, reading.patterns, names.words, own_name=own_name, pictures=reading.pictures)
+        for place, name in enumerate(made):
+            if names.home:
+                yield ScriptReference(names.home + name, Rule.PATTERNS)
+            if place < IN_PAGE_MAX:
+                yield ScriptReference(name, Rule.PATTERNS_IN_PAGE, is_of_page=True)
 
 
 class _Reading:
     """Of one script, token by token: what a string means is told by the word and the bracket before it."""
 
-    def __init__(self, source: str, import_map: Mapping[str, str]) -> None:
+    def __init__(self, source: str, names: PageNames, own_name: str) -> None:
         self._source = source
-        self._import_map = import_map
+        self._import_map = names.modules
+        self._stem = own_name.removesuffix(".js")
+        self.patterns: list[Pattern] = []
+        self.pictures: list[str] = []
+        self._sum_end = 0
+        self._patterns_left = PATTERNS_LOOKED_AT_MAX
         self._word = self._call = self._list = ""
         self._awaits_preloads = False
         self._names: dict[str, None] = {}
@@ -130,7 +175,12 @@ class _Reading:
             last_end = token.end
             match token.kind:
                 case TokenKind.STRING | TokenKind.TEMPLATE:
+                    if token.start >= self._sum_end and is_start(source, token.start, token.end):
+                        self._note_pattern(sum_at, token.start)
                     yield from self._read_string(token, gap)
+                case TokenKind.PIECE if source[token.start - 1] == "`":
+                    self._word = self._call = self._list = ""
+                    self._note_pattern(template_at, token.start - 1)
                 case TokenKind.OPEN:
                     self._open(token, gap)
                 case TokenKind.WORD:
@@ -146,6 +196,13 @@ class _Reading:
     def doubtful(self) -> Iterator[ScriptReference]:
         return islice(self._doubtful, DOUBTFUL_MAX)
 
+    def _note_pattern(self, read: Callable[[str, int], tuple[Pattern, int]], start: int) -> None:
+        self._patterns_left -= 1
+        if self._patterns_left >= 0 and len(self.patterns) < PATTERNS_MAX:
+            pattern, self._sum_end = read(self._source, start)
+            if may_be_file(pattern):
+                self.patterns.append(pattern)
+
     def _read_string(self, token: Token, gap: str) -> Iterator[ScriptReference]:
         word, call = self._word, self._call
         self._word = ""
@@ -156,6 +213,8 @@ class _Reading:
             else:
                 self._doubt_module(address)
             return
+        if self._stem and address.endswith(f"/{self._stem}") and "css!" in address:
+            yield ScriptReference(f"{self._stem}.css", Rule.IMPORTS)  # a bundle's styles lie beside it
         if not gap and (call or word):
             found = self._named(token, word, call, address)
             if found is not None:
@@ -292,6 +351,8 @@ class _Reading:
     def _doubt_string(self, address: str) -> None:
         """Scripts ask for files beside the page, beside themselves, or below the root of the site. `Backbone.js` is
         mostly a name."""
+        if "/" not in address and len(self.pictures) < PICTURES_MAX and _PICTURE.search(address):
+            self.pictures.append(address)
         self._doubt(address, Rule.STRINGS, is_of_page=True)
         if not address.startswith("/") and ("/" in address or not address.endswith(".js")):
             self._doubt(address, Rule.STRINGS_BESIDE)

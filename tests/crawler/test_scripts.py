@@ -4,7 +4,7 @@ import pytest
 
 from crawler.core.link import Rule
 from crawler.core.links import json_links, script_links
-from crawler.core.scripts import DOUBTFUL_MAX, ScriptReference, read_import_map, script_references
+from crawler.core.scripts import DOUBTFUL_MAX, PageNames, ScriptReference, read_import_map, script_references
 
 SCRIPT = "https://a.example/assets/main.js"
 PAGE = "https://a.example/docs/page.html"
@@ -91,7 +91,7 @@ def test_what_only_looks_like_a_file_is_doubtful(source: str, expected: list[str
 
 
 def test_a_script_has_few_tries_of_doubtful_strings() -> None:
-    names = [f"p{n}.png" for n in range(200)]
+    names = [f"p{n}.json" for n in range(200)]
     assert len(found(f"x = {names}", is_doubted=True)) == DOUBTFUL_MAX
 
 
@@ -128,7 +128,7 @@ require(['jquery', 'ui/dialog', 'views/app', './near', 'vs/css!vs/main', 'text!a
 
 
 def modules(source: str, **named: str) -> list[str]:
-    links = script_links(source.encode(), SCRIPT, page=PAGE, import_map=named).links
+    links = script_links(source.encode(), SCRIPT, page=PAGE, names=PageNames(named)).links
     assert {link.rule for link in links} == {Rule.MODULES}
     return [link.url.removeprefix("https://a.example") for link in links]
 
@@ -153,9 +153,9 @@ def test_modules_of_amd_are_found_by_the_paths_of_their_configuration() -> None:
 
 def test_what_a_configuration_named_is_known_in_the_modules_that_it_leads_to() -> None:
     first = script_links(
-        (REQUIRE % "").encode(), SCRIPT, page=PAGE, import_map={"amd!": "https://a.example/js/"}
+        (REQUIRE % "").encode(), SCRIPT, page=PAGE, names=PageNames({"amd!": "https://a.example/js/"})
     )
-    named = dict(first.import_map)
+    named = dict(first.names.modules)
     assert named["amd!jquery"] == "https://a.example/lib/jquery"
     later = modules("define(['jquery', 'views/list', './near'], f)", **named)
     assert later == ["/lib/jquery.js", "/js/views/list.js", "/assets/near.js"]
@@ -180,7 +180,7 @@ def test_a_long_map_and_many_names_are_read_in_time() -> None:
     """Names are looked up by what they begin with. When all were sorted again for each, this took minutes."""
     names = {f"name{number}/": f"/{number}/" for number in range(2_000)}
     source = "import 'other/a';" * 100_000
-    assert list(script_references(source, import_map=names)) == []
+    assert list(script_references(source, names=PageNames(names))) == []
 
 
 def test_the_navigation_of_doxygen_and_pictures_in_markup_are_found() -> None:
