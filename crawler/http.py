@@ -29,6 +29,7 @@ from crawler.core.errors import (
     ForbiddenAddressError,
     MalformedResponseError,
     OtherAddressError,
+    TooLateError,
     TooSlowError,
     UnreachableError,
     UnresolvableError,
@@ -42,6 +43,9 @@ from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve, pl
 IDLE_CONNECTIONS_MAX = 256
 """Kept for hosts that rest between two requests: a new TLS connection costs ten times a fetch."""
 UNKEPT_MAX = 4_096
+LATE_TIMES_MAX = 8
+"""In a row. After the first the next lease is longer; but a busy machine may be the slow one. A host for
+which eight are too short counts as too slow."""
 BAD_CERTIFICATES_MAX = 10_000
 DNS_AGAIN_S = 2.0
 NO_WAY_AGAIN_S = 600.0
@@ -118,6 +122,7 @@ class HttpFetcher:
             f"\r\nUser-Agent: {settings.user_agent}\r\nAccept: {settings.accept}\r\n"
             "Accept-Encoding: gzip, deflate, br, zstd\r\n"
         )
+        self._late_times: LRUCache[OriginEndpoint, int] = LRUCache(UNKEPT_MAX)
         self._busy_at: Counter[str] = Counter()
         self._is_open = False
 
@@ -156,17 +161,17 @@ class HttpFetcher:
         return NoWay(until=again_at, reason=f"this machine has no {family}", address=found[0])
 
     async def fetch(self, request: FetchRequest) -> Capture | Skipped:
-        target = _target_of(request.url)
+        target, began = _target_of(request.url), self._loop.time()
         certificate_error = self._bad_certificates.get(target.endpoint.host)
         try:
-            return await self._exchange(request, target, certificate_error)
+            return await self._exchange(request, target, certificate_error, began)
         except ssl.SSLCertVerificationError as error:
             reason = str(error)[:300]
         self._bad_certificates[target.endpoint.host] = reason
-        return await self._exchange(request, target, reason)
+        return await self._exchange(request, target, reason, began)
 
     async def _exchange(
-        self, request: FetchRequest, target: _Target, certificate_error: str | None
+        self, request: FetchRequest, target: _Target, certificate_error: str | None, began: float
     ) -> Capture | Skipped:
         assert self._is_open
         endpoint = target.endpoint
@@ -191,6 +196,8 @@ class HttpFetcher:
                 connection, outcome, reader = await self._ask(endpoint, request, written, reader, limits)
             except ssl.SSLCertVerificationError:
                 raise
+            except _LateError as error:
+                raise self._too_late(request.url, endpoint, began) from error
             except (OSError, BadAnswerError, ValueError) as error:
                 raise _as_fetch_error(request.url, error) from error
             finally:
@@ -200,6 +207,7 @@ class HttpFetcher:
                 if place is not request.place:
                     place.leave()
             duration_s = self._loop.time() - start
+        self._late_times.pop(endpoint, None)
         mime = MediaType.of(reader.content_type).mime
         if outcome == "unwanted":
             return Skipped(url=request.url, status=reader.status, mime=mime, duration_s=duration_s)
@@ -225,6 +233,7 @@ class HttpFetcher:
         """On a kept connection if there is one. Such a one may have ended as we wrote: then a new one is asked. As the
         server may have read the request all the same, and so sees two at once, that is to happen to it once only.
         """
+        self._check_time(request)  # it may have waited for a place
         kept = self._pool.take(endpoint, request.address)
         if kept is not None:
             try:
@@ -238,9 +247,27 @@ class HttpFetcher:
                 self._keep(endpoint, kept, request.stay)
                 return kept, outcome, reader
         fresh = await self._connect(endpoint, request.address)
+        try:
+            self._check_time(request)
+        except _LateError:
+            fresh.abort()  # it is connected under a lease that is over
+            raise
         outcome = await fresh.ask(written, reader, limits)
         self._keep(endpoint, fresh, request.stay)
         return fresh, outcome, reader
+
+    def _check_time(self, request: FetchRequest) -> None:
+        """Just before a request is written: others may have been permitted to ask from the end of the lease on."""
+        if request.starts_by is not None and self._loop.time() > request.starts_by:
+            raise _LateError
+
+    def _too_late(self, url: str, endpoint: OriginEndpoint, began: float) -> FetchError:
+        """A host to which no lease is long enough would be asked for a lease again and again."""
+        times = self._late_times[endpoint] = self._late_times.get(endpoint, 0) + 1
+        if times < LATE_TIMES_MAX:
+            return TooLateError(url, self._loop.time() - began)
+        del self._late_times[endpoint]
+        return TooSlowError(url, "no lease lasts until a connection is there")
 
     async def _connect(self, endpoint: OriginEndpoint, address: str | None) -> OriginConnection:
         """To the address of the lease and no other, whatever DNS says by now."""
@@ -356,6 +383,10 @@ def _is_literal(host: str) -> bool:
 
 def _one_line(value: str) -> str:
     return " ".join(value.split()) if "\n" in value or "\r" in value else value
+
+
+class _LateError(Exception):
+    """The lease is over."""
 
 
 def _as_fetch_error(url: str, error: Exception) -> FetchError:

@@ -150,7 +150,8 @@ class FetchRequest:
     stay: Stay | None = None
     """There: no connection is kept for longer. None: as long as the fetcher likes."""
     starts_by: float | None = None
-    """The lease's: a fetcher that has it made elsewhere lets none start later. None: it must start now."""
+    """The lease's, by the running loop's clock: no request leaves later, also where a place or a connection is long in
+    coming, or where it is made elsewhere. None: not said."""
     again: "Callable[[Capture | Skipped], Awaitable[FetchRequest | None]] | None" = None
     """After this came of it: the same under another lease, once there is one. None: there is none for now."""
 

@@ -13,7 +13,7 @@ from cachetools import FIFOCache
 
 from crawler.clocks import loop_clock
 from crawler.core.capture import Capture, Decoded, FetchOutcome, Truncation, decoded
-from crawler.core.errors import FetchError, ForbiddenAddressError, UnresolvableError
+from crawler.core.errors import FetchError, ForbiddenAddressError, TooLateError, UnresolvableError
 from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, Wait, retry_after_s
 from crawler.core.robots import DISALLOW_ALL, REDIRECTS_MAX, ROBOTS_BYTES_MAX, RobotsRules, rules_of_answer
 from crawler.core.urls import Origin, host_of, origin_of
@@ -94,6 +94,8 @@ class LocalSteward:
         start = self._now()
         try:
             found, body = await self._get(search.url, lease)
+        except TooLateError as error:
+            return search, replace(_NOT_ASKED, late_s=error.late_s)
         except FetchError as error:
             is_final = search.has_failed or isinstance(error, ForbiddenAddressError)
             closed = replace(DISALLOW_ALL, problem=f"robots.txt could not be fetched: {error.reason}")
@@ -129,7 +131,11 @@ class LocalSteward:
         """The answer, with the body that it stands for: a 304 stands for the archived one's."""
         last = None if self._sink is None else await self._sink.find(url, 0.0)
         request = FetchRequest(
-            url=url, body_bytes_max=CAPTURED_BYTES_MAX, address=lease.address, stay=lease.stay
+            url=url,
+            body_bytes_max=CAPTURED_BYTES_MAX,
+            address=lease.address,
+            stay=lease.stay,
+            starts_by=lease.starts_by,
         )
         if last is not None and last.status == 200 and last.truncated is None:
             etag, modified = last.header("ETag") or "", last.header("Last-Modified") or ""

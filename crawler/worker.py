@@ -15,7 +15,7 @@ import anyio
 
 from crawler.clocks import loop_clock
 from crawler.core.capture import PACKED_TYPES, Capture, PayloadDigest, is_packed_xml
-from crawler.core.errors import AnotherTimeError, FetchError, OtherAddressError
+from crawler.core.errors import AnotherTimeError, FetchError, OtherAddressError, TooLateError
 from crawler.core.link import DueEntry, Link
 from crawler.core.politeness import (
     RETRY_RESTS_S,
@@ -421,8 +421,9 @@ class Crawler:
         try:
             found = await self._fetcher.fetch(self._request(entry.known, permits, place))
             report = report_of(found, self._wall_clock())
-        except (OtherAddressError, AnotherTimeError):
-            report = OriginReport(status=None, duration_s=self._now() - start, fetches=0)
+        except (OtherAddressError, AnotherTimeError) as error:
+            late_s = error.late_s if isinstance(error, TooLateError) else 0.0
+            report = OriginReport(status=None, duration_s=self._now() - start, fetches=0, late_s=late_s)
         except FetchError as error:
             found = error
             report = OriginReport(status=None, duration_s=self._now() - start)

@@ -10,6 +10,7 @@
         ├── UnreachableError        no connection, or it broke before a whole head was there
         │   └── OtherAddressError       no connection to this address, but the name has others
         ├── AnotherTimeError        nothing is known of the host: the URL is due as before
+        │   └── TooLateError            the request would have left after its lease had ended
         ├── TooSlowError            no head within the deadline
         ├── RowsUnusableError       a folder of rows cannot be opened, or is damaged
         └── FrontierUnusableError   the frontier's files cannot be used
@@ -72,6 +73,18 @@ class OtherAddressError(UnreachableError):
 class AnotherTimeError(FetchError, CrawlWorldError):
     """Whoever was to fetch it did not, or brought what is of no use. Nothing is known of its host, and it is due as
     before."""
+
+
+class TooLateError(AnotherTimeError):
+    """The request would have left after its lease had ended: the way to the host, or to our line, took too long. No
+    request was sent."""
+
+    def __init__(self, url: str, late_s: float) -> None:
+        self.late_s = late_s
+        """What passed since permission was given."""
+        super().__init__(
+            url, f"its lease had ended {late_s:.1f} s after the fetch began, before a request could leave"
+        )
 
 
 class TooSlowError(FetchError, CrawlWorldError):

@@ -104,7 +104,7 @@ class Lease:
     stay: Stay | None = None
     """There. None: connections are kept as the fetcher likes."""
     starts_by: float | None = None
-    """The end of its window: no fetch starts later. None: it must start now."""
+    """The end of its window, less what a request takes to arrive: none leaves later. None: not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +135,8 @@ class OriginReport:
     """0: the permission was not used, so the origin needs no rest."""
     is_excused: bool = False
     """There was no answer, which may be an accident: the origin has its ordinary rest, and no more."""
+    late_s: float = 0.0
+    """So long after its permission a request was still not sent, and then it was too late."""
 
 
 def retry_after_s(value: str | None, now: float) -> float | None:
@@ -516,6 +518,8 @@ class HeldWindow:
     late_s: float = 0.0
     """How long after its departure a request arrives, as far as this peer's line has to do with it. The window counts
     arrivals, so nothing departs that would arrive after its end."""
+    way_s: float = 0.0
+    """How long after its start a request departs: until there is a place for it, and a connection."""
 
     @classmethod
     def received(
@@ -545,8 +549,12 @@ class HeldWindow:
         """When the next start is allowed by this window."""
         return max(self.starts_at, self.next_start_at)
 
+    @property
+    def departs_by(self) -> float:
+        return self.ends_at - self.late_s
+
     def is_over(self, now: float) -> bool:
-        last_start_at = self.ends_at - self.late_s
+        last_start_at = self.departs_by - self.way_s
         return not self.left or now > last_start_at or self.opens_at() > last_start_at
 
     def is_idle(self, now: float, patience_s: float) -> bool:

@@ -6,12 +6,12 @@ scope, the opt-out list and the guard against private addresses count as in any 
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
 from crawler.core.capture import Capture, FetchOutcome
-from crawler.core.errors import FetchError
+from crawler.core.errors import FetchError, TooLateError
 from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.recrawl import Result
 from crawler.core.scope import ContentChoice
@@ -40,6 +40,8 @@ PATIENCE_S = 8.0
 """The asker waits so long for the host's turn and its answer; a relaying peer gives up after ten."""
 AT_ONCE = 8
 WAITING_MAX = 64
+LATE_AGAIN_S = 10.0
+"""The next lease of a host that takes long to reach is longer."""
 FRESH_S = 600.0
 """What was fetched less than so long ago is not fetched again."""
 
@@ -148,6 +150,9 @@ class HomeSaves:
         try:
             found = await self._fetcher.fetch(self._request(url, lease, last))
             report = report_of(found, self._wall_clock())
+        except TooLateError as error:
+            report = replace(report, late_s=error.late_s)
+            return _later(url, "its host took longer to reach than it may be asked", LATE_AGAIN_S)
         except FetchError as error:
             report = OriginReport(status=None, duration_s=0.0)
             return SaveOutcome(result=SaveResult.FAILED, url=url, reason=error.reason)
@@ -184,12 +189,17 @@ class HomeSaves:
     def _request(self, url: str, lease: Lease, last: Capture | None) -> FetchRequest:
         if last is None or last.status != 200 or last.truncated is not None:
             return FetchRequest(
-                url=url, address=lease.address, stay=lease.stay, accepts=self._content.accepts
+                url=url,
+                address=lease.address,
+                stay=lease.stay,
+                starts_by=lease.starts_by,
+                accepts=self._content.accepts,
             )
         return FetchRequest(
             url=url,
             address=lease.address,
             stay=lease.stay,
+            starts_by=lease.starts_by,
             etag=last.header("ETag") or "",
             last_modified=last.header("Last-Modified") or "",
             digest=last.sha256,

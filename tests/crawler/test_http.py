@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from crawler.core.capture import Capture, FetchOutcome, payload_digests
-from crawler.core.errors import UnreachableError
+from crawler.core.errors import TooLateError, TooSlowError, UnreachableError
 from crawler.http import FetchSettings, HttpFetcher
-from crawler.ports import LARGE_BODIES_AT_ONCE, FetchRequest
+from crawler.ports import LARGE_BODIES_AT_ONCE, FetchRequest, FreeRoom, FreeSlot
 from tests.crawler.origin import origin, says
 
 pytestmark = pytest.mark.anyio
@@ -79,3 +79,65 @@ async def test_a_validator_cannot_add_a_line_to_our_request(end: str) -> None:
     assert fields == [
         b"Host", b"User-Agent", b"Accept", b"Accept-Encoding", b"If-None-Match", b"If-Modified-Since",
     ]  # fmt: skip
+
+
+class SlowRoom(FreeRoom):
+    """There is room for a connection only after some moment."""
+
+    until = 0.0
+
+    async def enter(self) -> FreeSlot:
+        is_there = asyncio.Event()
+        asyncio.get_running_loop().call_at(self.until + 0.01, is_there.set)
+        await is_there.wait()
+        return FreeSlot()
+
+
+async def test_a_request_whose_lease_ended_before_its_connection_was_there_is_not_sent() -> None:
+    """From then on another peer may ask the same host: two requests a delay apart would come at once."""
+    room = SlowRoom()
+    settings = FetchSettings(allow_private_addresses=True, room=room)
+    async with (
+        origin({"/": says(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")}) as served,
+        HttpFetcher(settings, wall_clock=lambda: 1.0) as client,
+    ):
+        room.until = asyncio.get_running_loop().time() + 0.2
+        late = FetchRequest(url=served.url(), address="127.0.0.1", starts_by=room.until)
+        with pytest.raises(TooLateError) as caught:
+            await client.fetch(late)
+        assert caught.value.late_s > 0
+        assert served.requests == []
+        await client.fetch(FetchRequest(url=served.url(), address="127.0.0.1"))
+        assert len(served.requests) == 1  # no connection was kept that is open under a lease that is over
+        assert client._pool._count == 1
+
+
+async def test_a_connection_is_not_used_nor_opened_under_a_lease_that_is_over() -> None:
+    """A fetch may have waited long for its place among the others."""
+    async with (
+        origin({"/": says(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")}) as served,
+        fetcher() as client,
+    ):
+        over = FetchRequest(url=served.url(), starts_by=asyncio.get_running_loop().time() - 0.002)
+        with pytest.raises(TooLateError):
+            await client.fetch(over)
+        assert served.connections == 0
+        await client.fetch(FetchRequest(url=served.url()))
+        with pytest.raises(TooLateError):
+            await client.fetch(over)
+        assert len(served.requests) == 1
+
+
+async def test_a_host_for_which_no_lease_is_long_enough_counts_as_too_slow() -> None:
+    async with (
+        origin({"/": says(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")}) as served,
+        fetcher() as client,
+    ):
+        over = FetchRequest(url=served.url(), starts_by=asyncio.get_running_loop().time() - 0.002)
+        found = []
+        for is_over in (True, True, False, *[True] * 9):
+            try:
+                await client.fetch(over if is_over else FetchRequest(url=served.url()))
+            except (TooLateError, TooSlowError) as error:
+                found.append(type(error))
+        assert found == [TooLateError] * 9 + [TooSlowError, TooLateError]

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from crawler.core.capture import Capture, FetchOutcome, Truncation, payload_digests
-from crawler.core.errors import UnreachableError
+from crawler.core.errors import TooLateError, UnreachableError
 from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, PolitenessPolicy, Wait
 from crawler.core.robots import REDIRECTS_MAX, RobotsRules
 from crawler.core.urls import Origin
@@ -185,3 +185,27 @@ async def test_a_robots_txt_that_redirects_for_ever_is_left_after_five_redirects
     rules = await rules_of(steward_of(fetcher))
     assert fetcher.asked == chain[: 1 + REDIRECTS_MAX]
     assert rules.allows("/")  # as if there were none (RFC 9309, 2.3.1.2)
+
+
+async def test_a_robots_txt_that_was_too_late_is_asked_for_again_and_is_no_failure() -> None:
+    class Late(Fetcher):
+        times = 2
+        starts_by: float | None = None
+
+        async def fetch(self, request: FetchRequest) -> Capture:
+            self.starts_by = request.starts_by
+            if self.times:
+                self.times -= 1
+                raise TooLateError(request.url, 1.0)
+            return await super().fetch(request)
+
+    class Limited(LocalSteward):
+        async def lease(self, origin: Origin, address: str) -> Lease | Wait:
+            found = await super().lease(origin, address)
+            return replace(found, starts_by=7.0) if isinstance(found, Lease) else found
+
+    fetcher = Late(answer(HERE, CLOSES))
+    core = HostSteward(PolitenessPolicy())
+    steward = Limited(core, fetcher, product_token="Herodotus", wall_clock=lambda: 1.0)
+    assert not (await rules_of(steward)).allows("/closed")
+    assert (fetcher.asked, fetcher.starts_by) == ([HERE], 7.0)

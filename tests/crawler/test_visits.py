@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from crawler.core.capture import Capture
-from crawler.core.errors import AnotherTimeError
-from crawler.core.politeness import Lease, PolitenessPolicy, Wait
+from crawler.core.errors import AnotherTimeError, TooLateError
+from crawler.core.politeness import Lease, OriginReport, PolitenessPolicy, Wait
 from crawler.core.robots import DISALLOW_ALL, RobotsRules
 from crawler.core.scope import CrawlScope
 from crawler.core.urls import Origin, origin_of
@@ -251,3 +251,29 @@ async def test_what_nobody_brought_is_due_as_before_and_says_nothing_of_its_host
     assert world.asked == [URL] * 3
     assert [report.status for report in world.permits.reports] == [200]  # unused leases report nothing
     assert (crawler.counts.fetched, crawler.counts.failed, world.permits.out) == (1, 0, 0)
+
+
+async def test_what_was_too_late_is_due_as_before_and_its_steward_learns_how_late_it_was(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: list[OriginReport] = []
+    give_back, later = world.permits.give_back, [True]
+
+    async def noted(lease: Lease, report: OriginReport) -> float:
+        reports.append(report)
+        return await give_back(lease, report)
+
+    def late_once(request: FetchRequest) -> Capture:
+        if later:
+            later.pop()
+            raise TooLateError(request.url, 2.5)
+        return a_page(request)
+
+    monkeypatch.setattr(world.permits, "give_back", noted)
+    world.site = Site(late_once)
+    crawler = world.crawler()
+    crawler.seed([URL])
+    await crawler.run()
+    assert world.asked == [URL] * 2
+    assert [(report.fetches, report.late_s) for report in reports[:2]] == [(0, 2.5), (1, 0.0)]
+    assert (crawler.counts.fetched, crawler.counts.failed) == (1, 0)

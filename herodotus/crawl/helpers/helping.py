@@ -18,7 +18,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from cachetools import LRUCache
 
-from crawler.core.errors import FetchError, MalformedUrlError
+from crawler.core.errors import FetchError, MalformedUrlError, TooLateError
 from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, Stay, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.scope import ContentChoice, Territory
@@ -243,9 +243,11 @@ class Helping:
             stay = Stay()
             try:
                 with anyio.move_on_after(times.due - started):
-                    found = await self._parts.fetcher.fetch(self._request(item, stay))
+                    found = await self._parts.fetcher.fetch(self._request(item, stay, times.starts_by))
                     report = report_of(found, self._parts.wall_clock())
                     result = result_of(index, found, started - times.got)
+            except TooLateError:
+                report = OriginReport(status=None, duration_s=0.0, fetches=0)  # and it is late, as it was
             except FetchError as error:
                 result = no_result(index, type(error).__name__)
             finally:
@@ -268,7 +270,7 @@ class Helping:
             await anyio.sleep(min(max(WAIT_LEAST_S, rest.until - anyio.current_time()), REST_LOOK_S))
         return "late"
 
-    def _request(self, item: Item, stay: Stay) -> FetchRequest:
+    def _request(self, item: Item, stay: Stay, starts_by: float) -> FetchRequest:
         return FetchRequest(
             url=item.url,
             etag=item.etag,
@@ -277,6 +279,7 @@ class Helping:
             body_bytes_max=item.body_bytes_max,
             address=item.address,
             stay=stay,
+            starts_by=starts_by,
         )
 
     # -- what is told

@@ -256,7 +256,7 @@ class RingSteward(LocalSteward):
                 self.core.give_back(own, _UNUSED, anyio.current_time())
         if isinstance(turn, Wait):
             return turn
-        return dataclasses.replace(own, stay=turn, starts_by=self._windows.ends_at(_host(origin)))
+        return dataclasses.replace(own, stay=turn, starts_by=self._windows.starts_by(_host(origin)))
 
     async def give_back(self, lease: Lease, report: OriginReport) -> float:
         next_at = self.core.give_back(lease, report, anyio.current_time())

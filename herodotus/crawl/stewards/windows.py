@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from crawler.core.lease_office import LATE_SHARE_MAX
 from crawler.core.politeness import HeldWindow, LeaseRefusal, LeaseTerms, OriginReport, Stay, Wait
 from dht import Contact
 from herodotus.core.pacer import OwnQueue
@@ -53,6 +54,8 @@ class HostNote:
     wanted: int = WANTED_FIRST
     round_trip_s: float = 0.0
     """Of the last ask, with all that was queued in our line then."""
+    way_s: float = 0.0
+    """What lately passed between a permission and its request: a place to wait for, a slow connection."""
     waits_since: float | None = None
     is_out: bool = False
     """A fetch is under way."""
@@ -107,12 +110,12 @@ class Windows:
         """A note with a window that is not over and covers the address, held already or asked for now."""
         note = self._note(host)
         if note.window is not None:
-            note.window.late_s = self._late_s(note, note.window)
+            self._note_late(note, note.window)
         if note.window is not None and (note.address != address or note.window.is_over(anyio.current_time())):
             self.end(note)
         if note.window is None:
             # The way of the answer and that of the last request are lost to us: the window is asked for so much longer.
-            late_s = 2 * self._late_s(note)
+            late_s = 2 * self._late_s(note) + note.way_s
             ask = Ask(
                 subject=subject_of(host),
                 wanted=note.wanted,
@@ -127,12 +130,13 @@ class Windows:
             return soon("the window is over", ASK_LATER_S)
         return note
 
-    def _late_s(self, note: HostNote, window: HeldWindow | None = None) -> float:
-        """What a request may take to arrive: an ask came and went in that time, or our line has filled since. Where
-        starts need not be apart, it does not matter when they arrive.
-        """
-        if window is not None and not window.spacing_s:
-            return 0.0
+    def _note_late(self, note: HostNote, window: HeldWindow) -> None:
+        """Where starts need not be apart, it does not matter when they arrive."""
+        if window.spacing_s:
+            window.late_s, window.way_s = self._late_s(note), note.way_s
+
+    def _late_s(self, note: HostNote) -> float:
+        """What a request may take to arrive: an ask came and went in that time, or our line has filled since."""
         queue = self._own_queue
         is_seen = anyio.current_time() < queue.seen_until
         return max(note.round_trip_s, queue.wait_s if is_seen else 0.0)
@@ -148,10 +152,10 @@ class Windows:
         window.start(now)
         return None
 
-    def ends_at(self, host: str) -> float | None:
-        """When the window that is held ends."""
+    def starts_by(self, host: str) -> float | None:
+        """Nothing departs later under the window that is held: it would arrive after its end."""
         note = self._notes.get(host)
-        return note.window.ends_at if note is not None and note.window is not None else None
+        return note.window.departs_by if note is not None and note.window is not None else None
 
     def ended(self, host: str, report: OriginReport, next_at: float) -> float:
         """A fetch ended; says when the next may start, as far as the window tells."""
@@ -159,6 +163,8 @@ class Windows:
         if note is None:
             return next_at
         note.is_out = False
+        # An eighth of it is forgotten with each fetch: a slow moment does not lengthen windows for ever.
+        note.way_s = min(max(report.late_s, note.way_s * 7 / 8), LATE_SHARE_MAX * self._terms.window_s)
         window = note.window
         if window is None:
             return next_at
@@ -258,7 +264,7 @@ class Windows:
                 asked=asked,
                 got=got,
             )
-            note.window.late_s = self._late_s(note, note.window)
+            self._note_late(note, note.window)
             note.address, note.stay = ask.address or "", Stay()
             self._has_windows.set()
             return None

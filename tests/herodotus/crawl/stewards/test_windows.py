@@ -7,6 +7,7 @@ import anyio
 import pytest
 import trio.testing
 
+from crawler.core.lease_office import LATE_SHARE_MAX
 from crawler.core.politeness import LeaseRefusal, LeaseTerms, OriginReport, PolitenessPolicy, Wait
 from dht import Contact
 from herodotus.crawl.stewards.ask_queue import Told
@@ -123,6 +124,7 @@ class Steward:
 
     def __init__(self, spacing_ms: int, *, takes_s: float = 0.0, lasts_ms: int = 1_000) -> None:
         self.asked = 0
+        self.late_ms: list[int] = []
         self.returned: list[int] = []
         floor_s = spacing_ms / 1000
         terms = LeaseTerms.of(PolitenessPolicy(delay_floor_s=floor_s))
@@ -133,6 +135,7 @@ class Steward:
         asked = anyio.current_time()
         await anyio.sleep(self._takes_s)
         self.asked += 1
+        self.late_ms.append(ask.lasts_ms)
         answer = Granted(self.asked, 0, self._lasts_ms, ask.wanted, self._spacing_ms, addresses=["192.0.2.1"])
         return Told(answer, asked, anyio.current_time())
 
@@ -161,3 +164,23 @@ async def test_a_slow_way_takes_nothing_of_a_window_in_which_starts_need_not_be_
     assert isinstance(found, HostNote) == is_held
     if isinstance(found, Wait):
         assert found.until - anyio.current_time() == pytest.approx(0.25), "by what the way takes now"
+
+
+async def test_a_host_that_is_long_to_reach_has_longer_windows_and_starts_earlier_in_them() -> None:
+    steward = Steward(2_000, lasts_ms=20_000)
+    for late_s in (3.0, 0.0, 0.0, 1e9):
+        note = await steward.get()
+        assert isinstance(note, HostNote)
+        assert note.window is not None
+        steward.windows.ended(
+            "a.example", OriginReport(status=None, duration_s=0.0, fetches=0, late_s=late_s), 0.0
+        )
+    assert steward.late_ms == [0, 3_000, 2_625, 2_296]
+    note = await steward.get()
+    assert isinstance(note, HostNote)
+    assert steward.late_ms[-1] == 1_000 * LATE_SHARE_MAX * TERMS.window_s == 7_500
+    assert note.window is not None
+    now = anyio.current_time()
+    assert [note.window.is_over(now + after_s) for after_s in (12.49, 12.51)] == [False, True]
+    assert steward.windows.starts_by("a.example") == pytest.approx(now + 20.0)
+    assert steward.windows.starts_by("b.example") is None
