@@ -4,6 +4,8 @@ The line that answered last comes first, then IPv6 if we have it, then IPv4. One
 a second gives way to the next, with whatever is sent then. The ring asks again what it had no answer to, so no payload
 has to wait for the race.
 
+One that is behind our own router is reached where it answered inside the house.
+
 Only addresses of a record in our table are exchanged for each other: what is sent to find out whether a peer is at an
 address goes there and nowhere else.
 """
@@ -47,6 +49,9 @@ class Ways:
 
     def way_to(self, to: Contact, target: SocketAddress, now: float) -> SocketAddress:
         """Where to send what is for this peer at `target`."""
+        inside = self.near(to.peer, now, to.address.host)
+        if inside is not None:
+            return inside
         session = self._endpoint.link.sessions.of(to.peer)
         if session is not None and now >= session.expires_at:
             session = None
@@ -66,20 +71,27 @@ class Ways:
                 return session.address
         return ways[self._number(to.peer, now) % len(ways)] if ways else target
 
-    def near(self, peer: PeerKey, now: float) -> SocketAddress | None:
+    def near(self, peer: PeerKey, now: float, host: bytes = b"") -> SocketAddress | None:
         """Where it answered inside our own network, if it is behind our router: its record names the router's address,
-        which many routers do not let their own hosts reach."""
+        which many routers do not let their own hosts reach. `host` is where it says that it is, if it is in no table of
+        ours, as one that claims our own position: unheard, it would keep us out of the ring, or us it.
+        """
         own = {line.host for line in self._own_lines()}
-        lines = self._known.lines_of(peer)
-        if not any(line.host in own for line in lines):
+        hosts = {host, *(line.host for line in self._known.lines_of(peer))}
+        if own.isdisjoint(hosts):
             return None
-        outside = {socket_address(line.host, line.udp)[0] for line in lines}
-        for session in self._endpoint.link.sessions:
-            host = session.address[0]
-            is_its = session.public_key == peer and now < session.expires_at and host not in outside
-            if is_its and not is_posted(session.address) and ip_address(host).is_private:
-                return session.address
-        return None
+        outside = {socket_address(one, 0)[0] for one in own | hosts if one}
+        met = (
+            session
+            for session in self._endpoint.link.sessions
+            if session.public_key == peer
+            and now < session.expires_at
+            and session.address[0] not in outside
+            and not is_posted(session.address)
+            and ip_address(session.address[0]).is_private
+        )
+        last = max(met, key=lambda session: session.used_at, default=None)
+        return None if last is None else last.address
 
     def _has(self, host: bytes) -> bool:
         return any(len(line.host) == len(host) for line in self._own_lines())

@@ -122,6 +122,22 @@ def test_a_peer_behind_our_router_is_near_where_it_answered_inside(
     assert ways.near(key(b"other"), 25 * 3600.0) is None, "the session is over"
 
 
+@pytest.mark.parametrize("known", [(FOUR,), ()], ids=["a member", "one that claims our position"])
+def test_datagrams_to_a_peer_behind_our_router_stay_in_the_house(known: Sequence[Line]) -> None:
+    """Its outside address leads nowhere from here. Two peers of a house were never one ring, and both had slot 0."""
+    anna = endpoint_of("anna")
+    ways = ways_of((FOUR,), known, anna)
+    assert ways.way_to(other(), BY_FOUR, 0.0) == BY_FOUR, "not met yet"
+    for at, host in ((1.0, "192.168.1.12"), (2.0, "192.168.1.77"), (1.5, "192.168.1.13")):
+        session = session_at((host, 4484))
+        session.local_id = host.encode()[-8:]
+        session.used_at = at
+        anna.link.sessions.add(session, 0.0)
+    assert ways.way_to(other(), BY_FOUR, 3.0) == ("192.168.1.77", 4484), "where it was heard last"
+    at_another_router = ways_of((ELSEWHERE,), known, anna)
+    assert at_another_router.way_to(other(), BY_FOUR, 3.0) == BY_FOUR
+
+
 def session_at(address: SocketAddress, record: bytes = b"") -> Session:
     return Session(
         local_id=bytes(8),
