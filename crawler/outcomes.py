@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 from cachetools import LRUCache
 
 from crawler.core.capture import (
+    DECODED_BYTES_MAX,
     GZIP_MARK,
     PACKED_TYPES,
     Capture,
@@ -32,6 +33,7 @@ from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.link import LINKS_KEPT_MAX, SCRIPT_RULES, DueEntry, Link, LinkKind, Rule, fingerprint
 from crawler.core.links import (
     NO_RULES,
+    PARSED_BYTES_MAX,
     PageLinks,
     css_links,
     header_links,
@@ -237,7 +239,8 @@ def _page_links(
     coding = capture.header("Content-Encoding") if b"ontent-" in capture.head else None
     body = capture.body
     if coding:
-        body, is_whole = decoded(body, coding)
+        # One more than is read, so that it shows whether more was left. A packed bomb would take ten times as much.
+        body, is_whole = decoded(body, coding, PARSED_BYTES_MAX + 1 if is_html else DECODED_BYTES_MAX)
         if not is_whole and capture.truncated is None:
             return _NO_LINKS  # browsers show nothing of a page whose coding is broken
     if is_packed and body.startswith(GZIP_MARK):

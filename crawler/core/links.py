@@ -33,7 +33,7 @@ from crawler.core.scripts import (
     read_import_map,
     script_references,
 )
-from crawler.core.trees import COUNTED_BYTES, ELEMENT_BYTES, PLAIN_BYTES_MAX, PLAIN_PAGE_BYTES, fit_for_tree
+from crawler.core.trees import fit_for_tree, tree_of
 from crawler.core.urls import STANDARD, UrlRules
 
 LINKS_MAX = 20_000
@@ -42,12 +42,12 @@ SITEMAP_LINKS_MAX = 50_000
 LINKS_CHARS_MAX = 16 * 2**20
 """Of all links of a page, if each were as long as the base that they are relative to."""
 PARSED_BYTES_MAX = 2 * 2**20
-"""Of a page or style: a tree takes 23 times its size, also of plain text. Search engines read as much."""
+"""Of a page or style: a tree of tags takes up to 13 times its size. Search engines read as much."""
 TAGS_MAX = 80_000
 """Of a page: 20,000 links with an end each in an element with an end each. They take 28 MB of a tree."""
 NULS_BYTES_MAX = 3 * 2**18
-"""Of a page of which a fourth or more are zeros: each takes 45 bytes of a tree. In UTF-16, where every second byte may
-be one, it is three sixteenths as many letters as of others."""
+"""Of a page of which a fourth or more are zeros: in UTF-16 each that stands by itself takes 45 bytes of a tree. Where
+every second byte is one, it is three sixteenths as many letters as of others."""
 SITEMAP_BYTES_MAX = 16 * 2**20
 
 
@@ -214,8 +214,8 @@ def html_links(
     without: Collection[int] = NO_RULES,
 ) -> PageLinks:
     """Links of an HTML page; `charset` is what the Content-Type header says, `without` are rules that rest."""
-    read = _readable(body)
-    document = _parse(read, charset)
+    read = readable_part(body)
+    document = tree_of(read, charset)
     elements = document.select(_selector(read))
     robots = ["robots", product_token.lower()] if product_token else ["robots"]
     base = None
@@ -268,17 +268,14 @@ def _selector(body: bytes) -> str:
     return ",".join(parts)
 
 
-def _readable(body: bytes) -> bytes:
+def readable_part(body: bytes) -> bytes:
     """As much of the page as a tree is made of."""
     body = body[:PARSED_BYTES_MAX]
-    tags = body.count(b"<")
-    if tags > TAGS_MAX:
-        body, tags = body[: _end_of_tags(body)], TAGS_MAX
+    if body.count(b"<") > TAGS_MAX:
+        body = body[: _end_of_tags(body)]
     if len(body) > NULS_BYTES_MAX and body.count(0) > len(body) // 4:
         body = body[:NULS_BYTES_MAX]
-    # For nearly all pages this count is enough to know.
-    worst = tags * (COUNTED_BYTES * len(body) + ELEMENT_BYTES * tags)
-    return body if worst <= PLAIN_BYTES_MAX and len(body) <= PLAIN_PAGE_BYTES else fit_for_tree(body)
+    return fit_for_tree(body)
 
 
 def _end_of_tags(body: bytes) -> int:
@@ -303,7 +300,7 @@ def _add_references(element: turbohtml.Element, collected: "_Collector", *, foll
     if element.tag == "script" and element.attr("src") is None:
         _add_script(element, collected)
     elif element.tag == "iframe" and (inner := element.attr("srcdoc")) and collected.may_look_inside():
-        for part in _parse(_readable(inner.encode()), None).select(_SELECTOR):
+        for part in tree_of(readable_part(inner.encode()), None).select(_SELECTOR):
             _add_references(part, collected, follows=follows)
     for name, value in element.attrs.items():
         if name in _LAZY:
@@ -352,16 +349,6 @@ def _add_script(element: turbohtml.Element, collected: "_Collector") -> None:
     elif type_ == "application/json":
         for reference in json_references(element.text):
             collected.add_found(reference)
-
-
-def _parse(body: bytes, charset: str | None) -> turbohtml.Document:
-    if charset and not (charset.lower().startswith("utf-16") and b"\0" not in body[:1024]):
-        # Markup in UTF-16 is every second byte zero; a label that says so of other bytes is a mistake.
-        try:
-            return turbohtml.parse(body, encoding=charset, positions=False)
-        except LookupError:
-            pass  # a label that the Encoding Standard does not know counts as none
-    return turbohtml.parse(body, positions=False)
 
 
 def _is_nofollow(element: turbohtml.Element) -> bool:

@@ -1,9 +1,7 @@
 """What does a person read in a capture? Its text in lines, without markup; None when it is not text."""
 
-import turbohtml
-
 from crawler.core.capture import MediaType, decoded
-from crawler.core.trees import fit_for_tree
+from crawler.core.trees import fit_for_tree, parsed, tree_of
 
 READ_BYTES_MAX = 4 * 2**20
 """Of a decoded body. Later bytes are not read."""
@@ -41,14 +39,5 @@ def _lines_of(body: bytes, charset: str | None) -> str:
 
 def plain_text(body: bytes, charset: str | None) -> str:
     """Decoded by the web's labels and not by Python's: some of Python's codecs take quadratic time."""
-    plain = tree_of(b"<plaintext>" + body, charset).select_one("plaintext")
+    plain = parsed(b"<plaintext>" + body, charset).select_one("plaintext")
     return "" if plain is None else plain.text
-
-
-def tree_of(body: bytes, charset: str | None) -> turbohtml.Document:
-    if charset and not (charset.lower().startswith("utf-16") and b"\0" not in body[:_HEAD_LOOKED_AT]):
-        try:
-            return turbohtml.parse(body, encoding=charset, positions=False)
-        except LookupError:
-            pass  # a label that the Encoding Standard does not know counts as none
-    return turbohtml.parse(body, positions=False)

@@ -111,11 +111,11 @@ class Follower:
                     self._say(str(error))
                     pause_s = min(2 * pause_s, PAUSE_MAX_S)
                 except (ArchiveError, OSError) as error:
-                    self._rest(str(error))
+                    await self._rest(str(error))
                     pause_s = min(2 * pause_s, PAUSE_MAX_S)
                 except Exception as error:  # a fault of the search must not stop readers and writers
                     logger.exception("the index of words failed")
-                    self._rest(f"{type(error).__name__}: {error}")
+                    await self._rest(f"{type(error).__name__}: {error}")
                     pause_s = min(2 * pause_s, PAUSE_MAX_S)
                 with anyio.move_on_after(pause_s):
                     await self._wake.wait()
@@ -155,11 +155,12 @@ class Follower:
         logger.warning("words of new captures are not read error=%s", problem)
         self._problem = problem[:_PROBLEM_SHOWN]
 
-    def _rest(self, problem: str) -> None:
+    async def _rest(self, problem: str) -> None:
         self._say(problem)
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
-            keeper.give_up()
+            with anyio.CancelScope(shield=True):  # the library's writer waits for its threads when it goes
+                await self._parts.workers.work(keeper.give_up, SEARCHING)
 
     async def _close(self) -> None:
         keeper, self._keeper, self._is_waiting = self._keeper, None, False

@@ -24,7 +24,7 @@ from herodotus.core.search.spells import Newest
 from herodotus.home.durable import write_durably
 from herodotus.search.schema import by_id, make_index
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised when fields, words or texts change: an index of before is made again."""
 HEAP_BYTES: Final = 32_000_000
 """Of the library's writer. With 64 MB a commit of 4,000 pages is no faster, with 15 MB it writes twice the segments."""

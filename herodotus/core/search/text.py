@@ -15,8 +15,9 @@ import turbohtml
 from turbohtml.detect import detect_language
 
 from crawler.core.capture import MediaType, decoded
-from crawler.core.trees import fit_for_tree
-from herodotus.core.readable import HTML_TYPES, READ_BYTES_MAX, is_text, plain_text, tree_of
+from crawler.core.links import PARSED_BYTES_MAX, readable_part
+from crawler.core.trees import tree_of
+from herodotus.core.readable import HTML_TYPES, is_text, plain_text
 from herodotus.core.search.fields import UNKNOWN
 
 TITLE_CHARS_MAX: Final = 200
@@ -79,13 +80,13 @@ NO_TEXT: Final = PageText()
 
 
 def extract(body: bytes, content_type: str, content_encoding: str = "") -> PageText:
-    """Of a body as it was sent. What is no text has none."""
+    """Of a body as it was sent, from as much of it as is read for links. What is no text has none."""
     if content_encoding:
-        body = decoded(body, content_encoding, READ_BYTES_MAX).content
-    body = body[:READ_BYTES_MAX]
+        body = decoded(body, content_encoding, PARSED_BYTES_MAX).content
+    body = body[:PARSED_BYTES_MAX]
     media = MediaType.of(content_type)
     if media.mime in HTML_TYPES and is_text(body, media.charset):
-        return _of_page(tree_of(fit_for_tree(body), media.charset))
+        return _of_page(tree_of(readable_part(body), media.charset))
     if media.mime.startswith(_PLAIN_TYPES) and is_text(body, media.charset):
         text = plain_text(body, media.charset)[:BODY_CHARS_MAX]
         return PageText(body=text, language=language_of(text, None))

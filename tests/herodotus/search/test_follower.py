@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import get_ident
 
 import anyio
 import pytest
@@ -13,7 +14,7 @@ from herodotus.core.status import SearchStatus
 from herodotus.search import follower as following
 from herodotus.search import writer as writing
 from herodotus.search.follower import Follower, FollowerParts
-from herodotus.search.keeper import SPARE_BYTES
+from herodotus.search.keeper import SPARE_BYTES, Keeper
 from herodotus.store.changes import ArchiveChanges
 from herodotus.store.engine import Archive
 from herodotus.store.threads import ThreadWorkers
@@ -149,3 +150,23 @@ async def test_a_peer_without_the_search_has_no_index(tmp_path: Path) -> None:
     async with running.follower.running():
         assert await running.follower.status() == SearchStatus()
     assert not running.folder.exists()
+
+
+async def test_what_failed_is_given_up_away_from_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, gave_up, threads = Running(tmp_path / "words"), Keeper.give_up, list[int]()
+
+    def noted(keeper: Keeper) -> None:
+        threads.append(get_ident())
+        gave_up(keeper)
+
+    def faulty(_: Keeper) -> bool:
+        raise OSError("the disk says no")
+
+    monkeypatch.setattr(Keeper, "give_up", noted)
+    with monkeypatch.context() as fault, anyio.fail_after(30):
+        fault.setattr(Keeper, "step", faulty)
+        async with running.follower.running():
+            await running.until(lambda _: bool(threads))
+    assert get_ident() not in threads
