@@ -18,7 +18,7 @@ from herodotus.core.errors import ArchiveError, NoRoomForWordsError, SearchFaile
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.settings.sections import SearchSettings
 from herodotus.core.status import SearchStatus
-from herodotus.store import ArchiveChanges, current_bell
+from herodotus.store import ArchiveChanges, current_bell, read_contents
 
 if TYPE_CHECKING:
     from herodotus.search.index import WordIndex
@@ -127,14 +127,10 @@ class Follower:
     async def _pass(self, changes: ArchiveChanges) -> None:
         """All that there is to do now."""
         parts = self._parts
-        started = anyio.current_time()
         if self._keeper is None:
             self._keeper = await parts.workers.work(partial(self._opened, changes), SEARCHING)
-        while await parts.workers.work(self._keeper.step, SEARCHING):
+        while await read_contents(parts.workers, self._keeper.step, parts.settings.cpu_share):
             self._problem = None
-            worked_s = anyio.current_time() - started
-            await anyio.sleep(worked_s * (1 / parts.settings.cpu_share - 1))
-            started = anyio.current_time()
 
     def _opened(self, changes: ArchiveChanges) -> "Keeper":
         from herodotus.search.keeper import Keeper

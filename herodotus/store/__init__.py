@@ -37,7 +37,7 @@ from herodotus.store.spools import Lying, OnDisk, Spool
 from herodotus.store.store import Acknowledge, DiskStore, Page, Stored, open_store
 from herodotus.store.stored_records import StoredCapture, capture_of_file
 from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
-from herodotus.store.survey import Property, Span, Tally, tally_key
+from herodotus.store.survey import Property, Span, Tally, read_contents, tally_key
 from herodotus.store.threads import ThreadWorkers
 from herodotus.store.upkeep import tidy_before_leaving
 
@@ -98,6 +98,7 @@ __all__ = [
     "is_within",
     "open_store",
     "perform",
+    "read_contents",
     "tally_key",
     "tidy_before_leaving",
 ]

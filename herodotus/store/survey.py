@@ -8,6 +8,7 @@ its results and how far it came, so a crash counts nothing twice. Captures that 
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -30,7 +31,7 @@ from herodotus.core.index_rows import (
     decode_numbers,
     encode_numbers,
 )
-from herodotus.core.ports import Lane
+from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import format_digits
 from herodotus.store.engine import Archive
 from herodotus.store.index import IndexBatch
@@ -49,7 +50,8 @@ ROWS_A_STEP = 2_048
 """A step ends when it came past so many captures, new or not, so that a large index is not walked through at once: some
 10 ms. Each step wakes a thread and writes: a small archive is one."""
 VALUE_BYTES_MAX = 255
-SURVEYING = Lane("survey of the archive", 1)
+CONTENTS = Lane("contents of captures", 1)
+"""Of the survey and the index of words, which take turns: each may hold three times 8 MiB of a capture, and a tree."""
 PERIOD_S = 10.0
 PAUSE_MAX_S = 600.0
 """The longest pause before a failed step is tried again. It starts at `PERIOD_S` and doubles."""
@@ -264,6 +266,19 @@ def _host_of(url: str) -> str:
         return "none"
 
 
+async def read_contents(workers: Workers, step: Callable[[], bool], work_share: float) -> bool:
+    """One step in its turn, and a pause by how long it worked. False, at once: there is nothing left to do."""
+
+    def timed() -> tuple[bool, float]:
+        begun_s = workers.steady_s()
+        return step(), workers.steady_s() - begun_s
+
+    has_more, worked_s = await workers.work(timed, CONTENTS)
+    if has_more:
+        await anyio.sleep(worked_s * (1 / work_share - 1))
+    return has_more
+
+
 async def keep_surveyed(
     store: DiskStore, *, period_s: float = PERIOD_S, work_share: float = WORK_SHARE
 ) -> None:
@@ -271,11 +286,8 @@ async def keep_surveyed(
     survey, pause_s = ArchiveSurvey(store.archive), period_s
     while True:
         try:
-            started = anyio.current_time()
-            while await store.workers.work(survey.step, SURVEYING):
-                worked_s = anyio.current_time() - started
-                await anyio.sleep(worked_s * (1 / work_share - 1))
-                started = anyio.current_time()
+            while await read_contents(store.workers, survey.step, work_share):
+                pass
             pause_s = period_s
         except (ArchiveError, OSError) as error:
             logger.warning("the archive could not be surveyed error=%s", error)
@@ -284,6 +296,6 @@ async def keep_surveyed(
             logger.exception("the archive could not be surveyed")
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
             with suppress(Exception):  # a repeated failure is tried again later, ever more rarely
-                await store.workers.work(survey.step_one_by_one, SURVEYING)
+                await store.workers.work(survey.step_one_by_one, CONTENTS)
                 pause_s = period_s
         await anyio.sleep(pause_s)

@@ -21,6 +21,11 @@ def links(count: int) -> bytes:
     return b"".join(b"<a href=/%d>" % number for number in range(count))
 
 
+def left_open() -> bytes:
+    """One element with many attributes, which each paragraph opens again: 100 kB that ask for a tree of 484 MB."""
+    return b"<p><b " + b" ".join(b"a%d" % number for number in range(12_000)) + b">" + b"<p>x" * 790
+
+
 def locations(count: int) -> bytes:
     return b"".join(b"<loc>http://h/%d</loc>" % number for number in range(count))
 
@@ -32,6 +37,7 @@ PAGES: dict[str, tuple[bytes, bytes, Callable[[], bytes]]] = {
     "bomb": (b"text/html", b"br", lambda: brotli.compress(links(40_000_000)[: 400 * MIB], quality=1)),
     "zeros": (b"text/html", b"gzip", lambda: gzip.compress(bytes(400 * MIB), 1)),
     "crowds": (b"text/html", b"", lambda: links(400_000)[: 39 * MIB // 10]),
+    "open": (b"text/html", b"", left_open),
     "sitemap": (b"application/xml", b"", lambda: (b"<urlset>" + locations(1_300_000))[: 30 * MIB]),
     "style": (b"text/css", b"", lambda: b"".join(b"a{b:url(/%d)}" % n for n in range(1_800_000))[: 30 * MIB]),
     "picture": (b"image/png", b"", lambda: bytes(31 * MIB)),
@@ -88,7 +94,7 @@ def of(*kinds: str) -> Callable[[Victim], Awaitable[str]]:
 
 ATTACKS: dict[str, Callable[[Victim], Awaitable[str]]] = {
     "site of large pages": of("links", "text", "nul"),
-    "site of crowded pages": of("crowds"),
+    "site of crowded pages": of("crowds", "open"),
     "site of packed pages": of("bomb", "zeros"),
     "site of sitemaps, styles and pictures": of("sitemap", "style", "picture"),
 }

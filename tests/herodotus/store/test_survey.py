@@ -2,6 +2,7 @@
 
 import random
 from functools import partial
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ from herodotus.store.survey import (
     decode_tally,
     keep_surveyed,
     links_to,
+    read_contents,
     tally_key,
 )
 from herodotus.store.threads import ThreadWorkers
@@ -229,3 +231,54 @@ async def test_a_survey_is_not_held_for_ever_by_one_page(monkeypatch: pytest.Mon
                 await anyio.sleep(0.001)
             tasks.cancel_scope.cancel()
     assert set(links(archive, B)) == {position_of(C)[:12]}
+
+
+@pytest.mark.anyio
+async def test_the_survey_and_the_index_of_words_read_contents_in_turns() -> None:
+    workers, has_begun, may_end, done = ThreadWorkers(), Event(), Event(), list[str]()
+
+    def first() -> bool:
+        has_begun.set()
+        assert may_end.wait(30)
+        done.append("first")
+        return False
+
+    def second() -> bool:
+        done.append("second")
+        return True
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read_contents, workers, first, 1.0)
+        await anyio.to_thread.run_sync(has_begun.wait, 30)
+        tasks.start_soon(read_contents, workers, second, 1.0)
+        for _ in range(100):
+            await anyio.lowlevel.checkpoint()
+        assert not done
+        may_end.set()
+    assert done == ["first", "second"]
+
+
+class _Timed(ThreadWorkers):
+    """By a clock that only work moves."""
+
+    now_s = 0.0
+
+    def steady_s(self) -> float:
+        return self.now_s
+
+
+@pytest.mark.anyio
+async def test_the_pause_after_a_step_is_by_its_own_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers, pauses = _Timed(), list[float]()
+
+    def step() -> bool:
+        workers.now_s += 2.0
+        return workers.now_s < 4.0
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("herodotus.store.survey.anyio.sleep", pause)
+    while await read_contents(workers, step, 0.25):
+        pass
+    assert pauses == [6.0]
