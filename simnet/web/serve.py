@@ -9,8 +9,10 @@ to 127.0.0.1 itself are for the tester:
     GET  /expect?url=URL    the oracle's answer for a URL today: status, digest, links
     GET  /reachable         every URL that may be crawled today, one a line
 
-Each answer is one line of JSON in the log: when (seconds since the server began), which day, host, path, client,
-status, whether conditional, bytes, and the client's name. A hand-made protocol answers several times as many requests
+Each answer is one line of JSON in the log: when (seconds since the server began) it was looked at and when the kernel
+had its request, which day, host, path, client, status, whether conditional, bytes, and the client's name. The second
+time judges how far requests are apart: on a busy machine this process stands still for up to a second, and then looks
+at two that came long after each other. A hand-made protocol answers several times as many requests
 as a framework, since a crawler's benchmark must not measure the server.
 """
 
@@ -18,12 +20,14 @@ import asyncio
 import contextlib
 import signal
 import socket
+import struct
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
 import click
@@ -31,6 +35,7 @@ import msgspec
 import uvloop
 from cachetools import LRUCache
 
+from herodotus.home.clock import unix_seconds
 from simnet.web.hosts import WebSettings
 from simnet.web.oracle import Oracle
 from simnet.web.site import Response, Web, WebRequest
@@ -42,6 +47,11 @@ CONNECTIONS_MAX = 20_000
 CACHE_BYTES = 64 * 2**20
 CACHED_BODY_BYTES_MAX = 2**20
 LOG_FLUSH_S = 0.05
+ACCEPTED_AT_ONCE_MAX = 64
+READ_BYTES = 65_536
+SO_TIMESTAMPNS = 35
+"""Of Linux, on most processors (asm-generic/socket.h); Python has no name for it."""
+_TIMESPEC = struct.Struct("@qq")
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -81,32 +91,52 @@ class WebServer:
         self.day = day
         self.delay_factor = delay_factor
         self.statistics = ServeStatistics()
-        self.connections = 0
         self._oracle = Oracle(web)
         self._cache: LRUCache[Asked, Answered] = LRUCache(CACHE_BYTES, lambda answer: len(answer[1]))
         self._log = log
         self._lines: list[bytes] = []
         self._encode = msgspec.json.Encoder().encode
-        self._began = 0.0
+        self._began = self._began_unix_s = 0.0
+        self._open: set[_Connection] = set()
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[int]:
         """Listens while inside; gives the port."""
         loop = asyncio.get_running_loop()
-        self._began = loop.time()
+        self._began, self._began_unix_s = loop.time(), unix_seconds()
         sockets = listening_sockets(self.web, self._listen)
-        servers: list[asyncio.Server] = []
         try:
             for each in sockets:
-                server = await loop.create_server(lambda: _Connection(self, loop), sock=each, backlog=1_024)
-                servers.append(server)
+                each.setblocking(False)
+                each.listen(1_024)
+                loop.add_reader(each, self._accept, each)
             yield self.web.settings.port
         finally:
-            for server in servers:
-                server.close()
-            for each in sockets[len(servers) :]:
+            for each in sockets:
+                loop.remove_reader(each)
                 each.close()
+            for connection in list(self._open):
+                connection.end()
             self.flush_log()
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTED_AT_ONCE_MAX):
+            try:
+                accepted, _ = listening.accept()
+            except OSError:  # nobody is there, or was and left
+                return
+            if len(self._open) >= CONNECTIONS_MAX:
+                self.statistics.refused += 1
+                accepted.close()
+                continue
+            self._open.add(_Connection(self, accepted))
+
+    def ended(self, connection: "_Connection") -> None:
+        self._open.discard(connection)
+
+    @property
+    def connections(self) -> int:
+        return len(self._open)
 
     def answer(
         self, address: str, method: str, target: str, headers: dict[str, str]
@@ -141,6 +171,10 @@ class WebServer:
 
     def seconds(self) -> float:
         return asyncio.get_running_loop().time() - self._began
+
+    def seconds_of(self, unix_s: float) -> float:
+        """A moment of the kernel's clock, as seconds since the server began."""
+        return unix_s - self._began_unix_s
 
     def _web_answer(
         self, host: str, method: str, target: str, headers: dict[str, str]
@@ -217,6 +251,8 @@ def listening_sockets(web: Web, listen: Sequence[str] = ()) -> list[socket.socke
         one = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
         made.append(one)
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform == "linux":
+            one.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)  # connections inherit it
         if one.family is socket.AF_INET6:
             one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         try:
@@ -243,57 +279,95 @@ def _json(status: int, told: dict[str, object]) -> bytes:
     return _head(status, (("Content-Type", "application/json"), ("Content-Length", str(len(body))))) + body
 
 
-class _Connection(asyncio.Protocol):
+class _Connection:
     """One client. Answers go out in the order of the requests; while one waits (a slow host, a full socket)
-    the next are not looked at, and past a bound not even read."""
+    the next are not looked at, and past a bound not even read. Its socket is read here, as a transport does not tell
+    when the kernel had the bytes."""
 
-    def __init__(self, server: WebServer, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, server: WebServer, accepted: socket.socket) -> None:
         self._server = server
-        self._loop = loop
+        self._loop = asyncio.get_running_loop()
+        self._socket = accepted
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
-        self._address = self._client = ""
-        self._port = 0
+        self._left = b""
+        """Of answers: what the socket did not take yet."""
+        self._address = accepted.getsockname()[0]
+        self._client, self._port = _name_of(accepted)
         self._timer: asyncio.TimerHandle | None = None
-        self._is_full = False
+        self._arrived_unix_s = 0.0
+        """Of the last bytes; 0 where the kernel does not tell."""
+        self._is_reading = self._is_open = True
+        self._is_closing = False
+        self._loop.add_reader(accepted, self._read)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports have the shape but not the class.
-        self._transport = cast("asyncio.Transport", transport)
-        self._address = transport.get_extra_info("sockname")[0]
-        self._client, self._port = transport.get_extra_info("peername")[:2]
-        self._server.connections += 1
-        if self._server.connections > CONNECTIONS_MAX:
-            self._server.statistics.refused += 1
-            self._transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._server.connections -= 1
+    def end(self) -> None:
+        if not self._is_open:
+            return
+        self._is_open, self._is_closing = False, True
         if self._timer is not None:
             self._timer.cancel()
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        self._server.ended(self)
 
-    def pause_writing(self) -> None:
-        self._is_full = True
-
-    def resume_writing(self) -> None:
-        self._is_full = False
-        self._work()
-
-    def data_received(self, data: bytes) -> None:
+    def _read(self) -> None:
+        try:
+            data, told, _, _ = self._socket.recvmsg(READ_BYTES, socket.CMSG_SPACE(_TIMESPEC.size))
+        except BlockingIOError:
+            return
+        except OSError:
+            data, told = b"", []
+        if not data:
+            self.end()
+            return
+        self._arrived_unix_s = 0.0
+        for level, kind, value in told:
+            if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
+                seconds, rest_ns = _TIMESPEC.unpack(value)
+                self._arrived_unix_s = seconds + rest_ns / 1e9
         self._buffer = self._buffer + data if self._buffer else data
         if len(self._buffer) > 2 * HEAD_BYTES_MAX:
-            self._transport.pause_reading()
+            self._loop.remove_reader(self._socket)
+            self._is_reading = False
         self._work()
 
+    def _write(self, data: bytes, *, is_last: bool) -> None:
+        self._left, self._is_closing = data, is_last
+        self._drain()
+        if self._left:
+            self._loop.add_writer(self._socket, self._writable)
+
+    def _writable(self) -> None:
+        self._drain()
+        if not self._left and self._is_open:
+            self._loop.remove_writer(self._socket)
+            self._work()
+
+    def _drain(self) -> None:
+        """What the socket takes now; then the end, if these are the last bytes."""
+        try:
+            self._left = self._left[self._socket.send(self._left) :]
+        except BlockingIOError:
+            return
+        except OSError:  # the client is gone
+            self._left, self._is_closing = b"", True
+        if self._is_closing and not self._left:
+            self.end()
+
     def _work(self) -> None:
-        while self._buffer and self._timer is None and not self._is_full and not self._transport.is_closing():
+        while self._buffer and self._timer is None and not self._left and not self._is_closing:
             end = self._buffer.find(b"\r\n\r\n")
             if end < 0 or end > HEAD_BYTES_MAX:
                 if len(self._buffer) > HEAD_BYTES_MAX:
                     self._refuse(431)
                 return
             head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
-            if not self._transport.is_reading():
-                self._transport.resume_reading()
+            if not self._is_reading:
+                self._loop.add_reader(self._socket, self._read)
+                self._is_reading = True
             self._request(head)
 
     def _request(self, head: bytes) -> None:
@@ -323,7 +397,7 @@ class _Connection(asyncio.Protocol):
         if delay_s > 0:
             self._timer = self._loop.call_later(delay_s, self._send_late, answer, wants_close)
         else:
-            self._send(answer, wants_close)
+            self._write(answer, is_last=wants_close)
 
     def _note(
         self, host: str, method: str, target: str, headers: dict[str, str], status: int, size: int
@@ -334,6 +408,9 @@ class _Connection(asyncio.Protocol):
         server.record(
             {
                 "time": round(server.seconds(), 6),
+                "arrived": round(
+                    server.seconds_of(self._arrived_unix_s) if self._arrived_unix_s else server.seconds(), 6
+                ),
                 "day": server.day,
                 "host": host,
                 "path": target,
@@ -349,19 +426,22 @@ class _Connection(asyncio.Protocol):
 
     def _send_late(self, answer: bytes, wants_close: bool) -> None:
         self._timer = None
-        self._send(answer, wants_close)
+        self._write(answer, is_last=wants_close)
         self._work()
-
-    def _send(self, answer: bytes, wants_close: bool) -> None:
-        self._transport.write(answer)
-        if wants_close:
-            self._transport.close()
 
     def _refuse(self, status: int) -> None:
         self._server.statistics.refused += 1
         self._buffer = b""
-        self._transport.write(_head(status, (("Content-Length", "0"), ("Connection", "close"))))
-        self._transport.close()
+        self._write(_head(status, (("Content-Length", "0"), ("Connection", "close"))), is_last=True)
+
+
+def _name_of(accepted: socket.socket) -> tuple[str, int]:
+    """The client's address and port; it may be gone."""
+    try:
+        address, port = accepted.getpeername()[:2]
+    except OSError:
+        return "", 0
+    return str(address), int(port)
 
 
 async def serve(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import anyio
 import pytest
 
 from simnet.web import Oracle, Web, WebSettings
@@ -107,6 +108,41 @@ async def test_each_request_is_a_line_of_the_log() -> None:
         assert (first["path"], first["agent"], first["client"]) == ("/", "tester", "127.0.0.1")
         assert (first["conditional"], second["conditional"]) == (False, True)
         assert 0 <= first["time"] <= second["time"]
+
+
+async def test_the_log_tells_when_the_kernel_had_a_request_however_late_it_was_looked_at() -> None:
+    """Two requests that came apart are apart in the log, though the server's process stood still meanwhile."""
+    async with running() as ring:
+        loop, port = asyncio.get_running_loop(), ring.web.settings.port
+        clients = [await asyncio.open_connection(ring.web.hosts.name(number), port) for number in (0, 1)]
+        await ring.client.get(f"{ring.control}/")  # both connections are accepted before this one
+        for at, (_, writer) in enumerate(clients):
+            writer.write(b"GET /%d HTTP/1.0\r\n\r\n" % at)
+            until = loop.time() + 0.05
+            while loop.time() < until:  # the server shares our loop, which stands still
+                pass
+        for reader, writer in clients:
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+        early, late = (line for line in ring.lines() if line["path"] in ("/0", "/1"))
+        assert late["arrived"] - early["arrived"] >= 0.0499
+        assert late["arrived"] <= late["time"] + 0.001  # of two clocks
+
+
+async def test_an_answer_for_which_the_socket_has_no_room_comes_whole_and_the_next_one_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    large = b"HTTP/1.1 200 OK\r\n\r\n" + bytes(range(256)) * 2**15
+    async with running() as ring:
+        monkeypatch.setattr(ring.server, "answer", lambda *_: (200, large, 0.0, "h"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", ring.web.settings.port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.0\r\n\r\n")
+        with anyio.fail_after(60):
+            assert await reader.read(-1) == 2 * large
+        writer.close()
+        await writer.wait_closed()
+        assert (ring.server.connections, ring.server.statistics.requests) == (0, 2)
 
 
 async def raw(ring: Running, data: bytes) -> bytes:
