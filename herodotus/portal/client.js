@@ -39,6 +39,7 @@
     } catch (error) { return text; }
   }
   function ledAs(value) { return led(value); }
+  function placeOf() { return original(inWorker ? from : here.href); }
   var site = original(ownOrigin);
 //]
 //[box
@@ -54,6 +55,7 @@
     if (typeof text !== "string") return text;
     return text.indexOf(portal) === 0 && /^(?:[\/?#]|$)/.test(text.slice(portal.length)) && !already.test(text) ? site + text.slice(portal.length) : text.replace(archived, "");
   }
+  function placeOf() { return inWorker ? site + path : original(here.href); }
   function base() { return inWorker ? site + path : original(baseOf.get.call(document)); }
   function led(reference, flag, from) {
     var text = String(reference), plain = text.replace(/^[\x00-\x20]+/, "").replace(tabs, "");
@@ -235,6 +237,11 @@
     return to === "/" || /^https?:/i.test(to) ? "*" : to;  // no window here has an origin
 //]
   }
+  // Where the page is, for scripts that read `location`: the server writes this in its place.
+  var where = {};
+  ["href", "protocol", "host", "hostname", "port", "origin"].forEach(function (name) {
+    Object.defineProperty(where, name, { get: function () { return new NativeURL(placeOf())[name]; } });
+  });
   function imported(address, from) {  // a name without a path is the import map's
     var text = String(address);
     return /^(?:\.{0,2}\/|https?:)/i.test(text) ? led(text, "js_", from) : text;
@@ -247,6 +254,7 @@
     requests(self);
     global(self, "__hdpm", argumentsOfMessage);
     global(self, "__hdi", imported);
+    global(self, "__hdwhere", where);
     method(self, "importScripts", function (native) {
       return function () { return native.apply(self, Array.prototype.map.call(arguments, function (one) { return led(one, "js_"); })); };
     });
@@ -322,6 +330,7 @@
     global(w, "__hdpm", argumentsOfMessage);
     global(w, "__hdtop", outermost());
     global(w, "__hdi", imported);
+    global(w, "__hdwhere", where);
     requests(w);
 //[box
     // What our server made of `location = a`, `location.href = a` and `location.assign(a)`.

@@ -53,6 +53,10 @@ function framed(address, ms) { var frame = made("iframe", { src: address }); ret
 check("location.pathname", function () { same(location.pathname, "/dir/page.html"); });
 check("location.search", function () { same(location.search, "?x=1"); });
 check("location.hostname", function () { same(location.hostname, "a.acid.example"); });
+check("location.href", function () { same(location.href, A + "/dir/page.html?x=1"); });
+check("location.origin", function () { same(window.location.origin + "|" + document.location.protocol + location.port, A + "|http:"); });
+check("a link to this page is where we are", function () { same(made("a", { href: "#part" }).href.replace(/#.*/, "") === location.href.replace(/#.*/, ""), true); });
+check("location as text", function () { same("" + location, A + "/dir/page.html?x=1"); });
 check("top is self", function () { same(top === self, true); });
 check("parent === self", function () { same(parent === self, true); });
 check("top.location", function () { same(top.location.href === location.href, true); });

@@ -12,8 +12,8 @@ A: Final = "http://a.acid.example"
 B: Final = "http://b.acid.example"
 C: Final = "http://c.acid.example:8080"
 ENTRY: Final = f"{A}/dir/page.html?x=1"
-IMPOSSIBLE: Final = frozenset({"location.hostname"})
-"""By any way that leaves the page in a browser as it is: these cannot be given other values."""
+IMPOSSIBLE: Final = frozenset({"location as text"})
+"""By any way that leaves the page in a browser as it is: `location` itself cannot be given another value."""
 IMPOSSIBLE_IN_BOX: Final = IMPOSSIBLE | {
     "BroadcastChannel to a frame", "a blank frame fetches", "a frame of srcdoc", "a frame of the same site",
     "a message to another origin does not arrive", "indexedDB", "localStorage of a frame of the same site",

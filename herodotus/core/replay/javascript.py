@@ -10,6 +10,8 @@ so they are changed here:
   ours, which do the same with the address that is led. Only where `location` is plainly the window's own.
 
 - `top`, where it is compared with a window or its place, becomes the archived page's outermost window
+- `location.href`, `.host`, `.hostname`, `.origin`, `.protocol` and `.port`, where they are read, become those of the
+  original address
 
 Each `f` is our script's, or what gives the arguments as they are. All other bytes stay. A script is taken apart only
 where a quick look finds one of these. It is read as Latin-1, so that places are those of bytes.
@@ -90,7 +92,7 @@ class _Call:
 def led_script(source: bytes, led: Callable[[bytes], bytes], own_url: bytes = b"") -> bytes:
     """`led` gives the archived address for the one of a module, or what it is given. `own_url`: of the script, as it
     was, in the sandbox; empty at a label."""
-    source = told_outermost(source)
+    source = told_where(told_outermost(source))
     if not (_QUICK_BOXED if own_url else _QUICK).search(source):
         return source
     pieces: list[bytes] = []
@@ -131,6 +133,72 @@ def told_outermost(source: bytes) -> bytes:
         return source
     source = _OUTERMOST_LEFT.sub(_OUTERMOST, source)
     return _OUTERMOST_RIGHT.sub(lambda match: (match[1] or match[2]) + _OUTERMOST, source)
+
+
+_WHERE = re.compile(
+    rb"location\s*\.\s*(?:href|host(?:name)?|origin|protocol|port)(?![\w$])"
+    rb"(?!\s*(?:[-+*/%&|^]{0,2}=(?!=)|\+\+|--))"
+)
+_OWN_WINDOW = re.compile(rb"(?:(?<![\w$.])(?:window|self|document|globalThis)\s*\.\s*|(?<![\w$.]))\Z")
+_OTHER_WINDOWS = re.compile(rb"\b(?:top|parent|opener|frames|contentWindow)\b|__hdtop")
+_GOES_ON = (
+    b"=",
+    b"(",
+    b"[",
+    b"{",
+    b"}",
+    b";",
+    b",",
+    b":",
+    b"?",
+    b"&",
+    b"|",
+    b"!",
+    b"<",
+    b">",
+    b"+",
+    b"return",
+)
+"""Before a line that may begin with a bracket: after anything else that would call it."""
+_BEFORE_WHERE, _BESIDE_WHERE = 24, 60
+_ORIGINAL_PLACE = b"(globalThis.__hdwhere||location)"
+
+
+def told_where(source: bytes) -> bytes:
+    """A script that asks where its page is gets the original address from our script, as `location` itself cannot be
+    given other values. Not beside another window, whose `location` says where it is archived: the two are compared."""
+    if b"location" not in source:
+        return source
+    pieces: list[bytes] = []
+    copied = 0
+    is_own: bool | None = None
+    for match in _WHERE.finditer(source):
+        start = _own_start(source, match.start())
+        if start is None or _OTHER_WINDOWS.search(
+            source, max(0, start - _BESIDE_WHERE), match.end() + _BESIDE_WHERE
+        ):
+            continue
+        if start == match.start():  # is it a name of the script's own?
+            if is_own is None:
+                is_own = _DECLARED.search(source.decode("latin-1")) is not None
+            if is_own:
+                continue
+        pieces += (source[copied:start], _ORIGINAL_PLACE)
+        copied = match.start() + len(b"location")
+    return b"".join((*pieces, source[copied:]))
+
+
+def _own_start(source: bytes, at: int) -> int | None:
+    """Where the window's own `location` begins that stands there; None if it is another's, or the brackets that we
+    put there would be taken for a call."""
+    begins = max(0, at - _BEFORE_WHERE)
+    own = _OWN_WINDOW.search(source, begins, at)
+    if own is None:
+        return None
+    before = source[begins : own.start()]
+    told = before.rstrip()
+    is_new_line = b"\n" in before[len(told) :] or b"\r" in before[len(told) :]
+    return own.start() if not told or not is_new_line or told.endswith(_GOES_ON) else None
 
 
 _kept: dict[tuple[bytes, bool], tuple[Place, ...]] = {}

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from crawler.core.javascript import Token, tokens
 from herodotus.core.replay import Flag, Label, NamedSite, Names, ReplayContext, javascript, rewriter_for
-from herodotus.core.replay.javascript import ScriptRewriter, for_worker, led_script, told_outermost
+from herodotus.core.replay.javascript import (
+    ScriptRewriter,
+    for_worker,
+    led_script,
+    told_outermost,
+    told_where,
+)
 
 DATE = "20260509063412"
 NAMES = Names(scheme="http", suffix="localhost:5484", portals=("http://localhost:5484",))
@@ -179,7 +185,7 @@ def test_in_the_sandbox_a_script_is_told_where_it_was_and_goes_where_it_would(
     ["var location = a; location = b", "function f(location) { location = b }", "({location = 1}) => location",
      "let a, location; location = b", "location => { location = b }", "const {a, location} = b; location = c",
      "location == a; location === b; location => c", "x.location = a", "this.location.href = a", "x.location.assign(a)",
-     "location.href == a", "a = location.href", "parent.location.href = a", "frames[0].location = a",
+     "parent.location.href = a", "frames[0].location = a",
      "mylocation = a; location2 = b", "'location = a'", "f(location = a)"],
 )  # fmt: skip
 def test_a_location_that_may_be_another_one_stays(source: str) -> None:
@@ -235,6 +241,46 @@ def test_a_hostile_script_costs_no_more_than_its_length() -> None:
         started = time.process_time()
         led_script((piece * (400_000 // len(piece))).encode(), lambda address: address, OWN.encode())
         assert time.process_time() - started < 5
+
+
+WHERE = "(globalThis.__hdwhere||location)"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "@.href == a", "a = @.href.replace(b, c)", "if (@ . hostname !== 'a.example') b()", "@.origin + '/a'",
+        "a = @.protocol + '//' + @.host;", "f(@.port)", "return @.href", "a;\n@.href.indexOf(b) > 0 && c()",
+        "a =\n  @.href", "a = {b: @.href}", "a = b ? @.host : c",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("own", ["location", "window.location", "document . location", "self.location"])
+def test_a_script_that_asks_where_it_is_is_told_the_original_address(source: str, own: str) -> None:
+    written, told = source.replace("@", own), source.replace("@", WHERE)
+    assert told_where(written.encode()).decode() == told
+    assert led(written) == told
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "location.href = a", "location.href += a", "window.location.host=a", "location.hostnames", "x.location.href",
+        "this.location.href", "location.pathname", "mylocation.href", "location.reload()", "location.href++",
+        "parent.location.href == location.href", "if (top.location.host !== location.host) a()",
+        "opener.location.origin === location.origin", "function f(location) { return location.href }",
+        "let {location} = router; a = location.href", "f()\nlocation.href.replace(a)", "f\n  window.location.href",
+    ],
+)  # fmt: skip
+def test_where_else_something_is_stays(source: str) -> None:
+    assert told_where(source.encode()).decode() == source
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "piece", ["location.href;", "location", "location.href=", "window .location.", " ", "\nlocation.href"]
+)
+def test_a_hostile_script_that_asks_where_it_is_costs_no_more_than_its_length(piece: str) -> None:
+    told_where((piece * (1_000_000 // len(piece))).encode())
 
 
 OUTERMOST = "(globalThis.__hdtop||globalThis.top)"
