@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import herodotus
 from crawler.core.politeness import HostSteward, LeaseTerms, measured_delay_max_s
+from dht.core.arcs import Arcs
 from dht.core.holders import Table
 from dht.core.ids import PeerKey
 from dht.core.places import Standing
@@ -54,6 +55,7 @@ from herodotus.core.orders import (
 )
 from herodotus.core.ports import Lane
 from herodotus.core.relays import WANTED, closed_sentence
+from herodotus.core.search.cover import PLACE_BYTES
 from herodotus.core.sentences import said
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import Settings
@@ -95,6 +97,8 @@ from herodotus.portal.other_holders import Elsewhere
 from herodotus.portal.word_search import WordSearch
 from herodotus.search.follower import Follower, FollowerParts
 from herodotus.search.looking import WordLook
+from herodotus.search.ring_search import RingParts, RingSearch
+from herodotus.search.services import SearchServices, ServiceParts
 from herodotus.store import HomeArchive, archive_settings, free_bytes_at, id_of_facts
 from herodotus.world import World
 
@@ -211,8 +215,28 @@ class Peer:
             peer=name,
             takes_saves=saves is not None,
         )
+        self._search_services = SearchServices(
+            ServiceParts(
+                words=lambda: self._search.words,
+                indexed=self._indexed,
+                is_member=lambda peer: peer in self._copies.parts.view.contacts,
+                catalogue=self._archive.catalogue,
+                workers=world,
+            )
+        )
         self._words = WordSearch(
             shelf=shelf,
+            ring=RingSearch(
+                RingParts(
+                    words=lambda: self._search.words,
+                    indexed=self._indexed,
+                    sight=lambda: self._copies.parts.view,
+                    calls=lambda: self._call_port.calls,
+                    shelf=shelf,
+                    settings=parts.settings.search,
+                    unix_s=world.unix_s,
+                )
+            ),
             look=WordLook(lambda: self._search.words, world.unix_s),
             now_s=lambda: int(world.unix_s()),
             secret=hashlib.sha256(b"search tokens" + parts.key.private_bytes_raw()).digest(),
@@ -257,6 +281,10 @@ class Peer:
                 free_bytes=partial(free_bytes_at, home.path),
             )
         )
+
+    def _indexed(self) -> Arcs:
+        """The keys whose words are in the index."""
+        return self._copies.parts.view.share.coarse(PLACE_BYTES)
 
     def _line_to(self, reader: str) -> LinePacer | None:
         one_house = self._parts.charter.allow_private_addresses
@@ -644,6 +672,7 @@ class Peer:
             self._copies.services(),
             self._notices.services(),
             self._desk.services,
+            self._search_services.services,
             charter,
         )
         async with (

@@ -173,6 +173,8 @@ class Search:
     limit: int
     after: str | None = None
     """`next` of an earlier report."""
+    here: bool = False
+    """The peer asks no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,3 +20,8 @@ def elapsed_seconds() -> float:
 def local_offset_seconds(unix_s: float) -> float:
     """By how much this machine's local time is ahead of UTC then."""
     return float(time.localtime(unix_s).tm_gmtoff)
+
+
+def processor_seconds() -> float:
+    """That this thread had of a processor."""
+    return time.thread_time()

@@ -45,7 +45,12 @@ def search_at(base: str, order: Search) -> dict[str, Any]:
     """As the peer itself reports; QuestionError where the question would not be understood."""
     parse(order.text, int(unix_seconds()))
     base = _checked_base(base)
-    given = {"q": order.text, "limit": str(order.limit), "after": order.after or ""}
+    given = {
+        "q": order.text,
+        "limit": str(order.limit),
+        "after": order.after or "",
+        "here": "1" if order.here else "",
+    }
     pairs = [(name, value) for name, value in given.items() if value]
     found = _fetch(f"{base}/api/v1/search?{query_of(pairs)}", {})
     if found is None:

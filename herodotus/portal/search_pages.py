@@ -26,7 +26,7 @@ from herodotus.portal.memento import Places, history_path, memento_path
 from herodotus.portal.rendering import render
 from herodotus.portal.request import Request, query_of, wants_json
 from herodotus.portal.targets import BadQuestionError
-from herodotus.portal.word_search import COST, Found, WordSearch, moment_shown
+from herodotus.portal.word_search import SECTION_MAX, Found, Scope, WordSearch, moment_shown
 
 HITS = 10
 """On a page; a feed has more."""
@@ -83,15 +83,17 @@ class SearchPages:
             return moved(
                 f"/search?{query_of([('url', text)])}", HTTPStatus.SEE_OTHER, {"Cache-Control": "no-store"}
             )
-        refused = self.limits.refusal(request, COST)
-        return refused or await self._answered(asked, text, form)
+        scope = scope_of(request)
+        refused = self.limits.refusal(request, self.words.cost(scope))
+        return refused or await self._answered(asked, text, form, scope)
 
-    async def _answered(self, asked: Asked, text: str, form: str) -> Answer:
+    async def _answered(self, asked: Asked, text: str, form: str, scope: Scope) -> Answer:
         request = asked.request
         line = line_of(text, request.parameter("on"), request.parameter("order"))
         try:
             token = request.parameter("after") or None
-            found = await self.words.ask(line, limit=FED if form == "atom" else HITS, token=token)
+            limit = FED if form == "atom" else HITS
+            found = await self.words.ask(line, limit=limit, token=token, scope=scope)
         except (QuestionError, BadQuestionError) as error:
             return _trouble(request, form, HTTPStatus.BAD_REQUEST, "This was not understood", str(error))
         except ArchiveError as error:
@@ -104,6 +106,13 @@ class SearchPages:
         if form == "atom":
             return data("application/atom+xml; charset=utf-8", _feed(found, asked.origin), _BRIEF)
         return html(_page(found, request), headers={**_BRIEF, "Vary": "Accept"})
+
+
+def scope_of(request: Request) -> Scope:
+    """`here=1`: this peer alone. `section`: which peers of a large ring; what is no number is the first."""
+    section = request.parameter("section")
+    number = int(section) if section.isascii() and section.isdigit() and len(section) <= 3 else 0
+    return Scope(here=request.parameter("here") == "1", section=min(number, SECTION_MAX))
 
 
 def line_of(text: str, on: str, order: str) -> str:
@@ -140,7 +149,7 @@ def _asked(request: Request) -> dict[str, Any]:
 
 
 def _path(request: Request, **changed: str) -> str:
-    pairs = {name: request.parameter(name) for name in ("q", "on", "order")} | changed
+    pairs = {name: request.parameter(name) for name in ("q", "on", "order", "here", "section")} | changed
     return "/search?" + query_of([(name, value) for name, value in pairs.items() if value])
 
 
@@ -158,8 +167,19 @@ def _page(found: Found, request: Request) -> str:
         first=_path(request) if found.number > 1 else "",
         feed="/search.atom?" + _path(request).partition("?")[2],
         is_dated=found.question.dated is not None,
+        here=_path(request, here="1", section="") if found.results.ring is not None else "",
+        ring=_path(request, here="", section="") if scope_of(request).here else "",
+        others=_others(found, request),
         **_asked(request),
     )
+
+
+def _others(found: Found, request: Request) -> str:
+    """The way to the answers of further peers."""
+    part = found.results.ring
+    if part is None or not part.has_more or part.section >= SECTION_MAX:
+        return ""
+    return _path(request, section=str(part.section + 1), after="")
 
 
 def _told(one: Shown, question: Question) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import hmac
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from herodotus.core.search.answers import After, Results, Shown
 from herodotus.core.search.grammar import parse
@@ -22,10 +23,14 @@ DEPTH_MAX = 1_000
 """Hits of a question that can be leafed through."""
 COST = 5.0
 """Of a reader's share, with its snippets."""
+PEER_COST = 0.5
+"""For each other peer that may be asked, up to `PEERS_COUNTED`: a call, and what it costs there."""
+PEERS_COUNTED = 64
 Look = Callable[[Catalogue, Question, int, After | None], Results]
 """Asks the index, in a thread. SearchRestsError: this peer has no index now."""
-_TOKEN = struct.Struct(">B8sHdQ")
-_VERSION = 1
+SECTION_MAX = 255
+_TOKEN = struct.Struct(">B8sHdQBB")
+_VERSION = 2
 _MARK_BYTES = 16
 
 
@@ -40,41 +45,81 @@ class Found:
     next: str | None
 
 
+class RingLook(Protocol):
+    """Asks the other peers, too."""
+
+    @property
+    def others(self) -> int:
+        """Peers that could be asked."""
+        ...
+
+    async def ask(self, question: Question, *, limit: int, after: After | None, section: int = 0) -> Results:
+        """SearchRestsError: nobody answers now."""
+        ...
+
+
+class Scope(NamedTuple):
+    """Who is asked: this peer alone, or so many peers of the ring, counted from 0."""
+
+    here: bool = False
+    section: int = 0
+
+
+EVERYWHERE = Scope()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordSearch:
     shelf: Shelf
     look: Look
     now_s: Callable[[], int]
     secret: bytes = field(repr=False)
+    ring: RingLook | None = None
 
-    async def ask(self, text: str, *, limit: int, token: str | None = None) -> Found:
-        """QuestionError says what was not understood."""
+    def cost(self, scope: Scope) -> float:
+        """Of a reader's share."""
+        if scope.here or self.ring is None:
+            return COST
+        return COST + PEER_COST * min(self.ring.others, PEERS_COUNTED)
+
+    async def ask(
+        self, text: str, *, limit: int, token: str | None = None, scope: Scope = EVERYWHERE
+    ) -> Found:
+        """QuestionError says what was not understood. A token continues where its answer was asked."""
         question = parse(text, self.now_s())
-        number, after = (0, None) if token is None else self._place(text, token)
+        number, after = 0, None
+        if token is not None:
+            number, after, scope = self._place(text, token)
         limit = min(limit, DEPTH_MAX - number)
-        results = await self.shelf.ask(lambda catalogue: self.look(catalogue, question, limit, after))
+        results = await self._results(question, limit, after, scope)
         hits = results.answer.hits
         behind = number + len(hits)
         following = None
         if results.answer.has_more and hits and behind < DEPTH_MAX:
-            following = self._token(text, behind, hits[-1].place)
+            scope = scope._replace(here=results.ring is None)
+            following = self._token(text, behind, hits[-1].place, scope)
         return Found(text=text, question=question, results=results, number=number + 1, next=following)
 
-    def _token(self, text: str, number: int, place: After) -> str:
-        plain = _TOKEN.pack(_VERSION, _name_of(text), number, *place)
+    async def _results(self, question: Question, limit: int, after: After | None, scope: Scope) -> Results:
+        if scope.here or self.ring is None or not self.ring.others:
+            return await self.shelf.ask(lambda catalogue: self.look(catalogue, question, limit, after))
+        return await self.ring.ask(question, limit=limit, after=after, section=scope.section)
+
+    def _token(self, text: str, number: int, place: After, scope: Scope) -> str:
+        plain = _TOKEN.pack(_VERSION, _name_of(text), number, *place, *scope)
         return base64.urlsafe_b64encode(plain + self._mark(plain)).decode().rstrip("=")
 
-    def _place(self, text: str, token: str) -> tuple[int, After]:
+    def _place(self, text: str, token: str) -> tuple[int, After, Scope]:
         data = bytes_of_token(token + "=" * (-len(token) % 4))
         plain = data[: _TOKEN.size]
         if len(data) != _TOKEN.size + _MARK_BYTES or not hmac.compare_digest(
             self._mark(plain), data[_TOKEN.size :]
         ):
             raise ForeignTokenError
-        version, name, number, key, position = _TOKEN.unpack(plain)
+        version, name, number, key, position, here, section = _TOKEN.unpack(plain)
         if version != _VERSION or name != _name_of(text) or number >= DEPTH_MAX:
             raise ForeignTokenError
-        return number, (key, position)
+        return number, (key, position), Scope(bool(here), section)
 
     def _mark(self, plain: bytes) -> bytes:
         return hashlib.blake2b(

@@ -13,11 +13,14 @@ from tantivy import DocAddress, Index, Query, Searcher
 from tantivy import Order as Direction
 
 from herodotus.core.errors import QuestionError
-from herodotus.core.search.answers import After, Answer, Hit
-from herodotus.core.search.fields import FIRST, HOST, ID, LANGUAGE, POSITION, TYPE, UNTIL
+from herodotus.core.search.answers import After, Answer, Hit, place_of
+from herodotus.core.search.cover import Arc
+from herodotus.core.search.fields import BODY, FIRST, HOST, ID, LANGUAGE, POSITION, TITLE, TYPE, UNTIL
+from herodotus.core.search.merging import YEAR
 from herodotus.core.search.questions import Dated, Dating, Order, Question
+from herodotus.core.search.weights import Frequencies, Having, Weights
 from herodotus.core.warc import civil_date, parse_digits
-from herodotus.search.queries import Arc, Queries, Weights, words_asked
+from herodotus.search.queries import Queries, words_asked
 from herodotus.search.spelling import likelier
 
 GATHERED_MAX = 10_000
@@ -29,7 +32,6 @@ FACET_VALUES_MAX = 10
 FACET_CUT = 10_000
 """Values of each of the library's segments that are counted exactly; it would take a tenth as many as are shown."""
 YEARS_MAX = 20
-YEAR = "year"
 _DAY_S = 86_400
 
 
@@ -50,15 +52,20 @@ def answer(
     after: After | None = None,
     arcs: Sequence[Arc] | None = None,
     weights: Weights | None = None,
+    values: int = FACET_VALUES_MAX,
+    suggests: bool = True,
 ) -> Answer:
     """In a thread. QuestionError: a word has no letter that the index keeps, or sets are too large to be subtracted.
-    `arcs`: which positions to answer for; None is all of them."""
+    `arcs`: which positions to answer for; None is all of them. `values`: how many of each kind are told beside the
+    hits. `suggests`: also what may have been meant by a word that is on no page."""
     searcher = index.searcher()
     queries = Queries(index, searcher, weights)
     asking = _Asking(searcher, queries)
     wanted = queries.of(question.tree)
+    documents = searcher.num_docs
     if arcs is not None:
-        wanted = queries.both(wanted, queries.on(arcs))
+        there = queries.on(arcs)
+        wanted, documents = queries.both(wanted, there), _count(searcher.search(there, 1))
     found = asking.found(wanted, question)
     groups = _grouped(found.spells, question.order)
     start = 0 if after is None else bisect_right(groups, after, key=_place)
@@ -69,17 +76,23 @@ def answer(
         versions=found.count,
         is_whole=found.is_whole,
         has_more=end < len(groups),
-        documents=searcher.num_docs,
-        facets=asking.facets(found, groups, None if question.dated else now_s),
-        likelier={} if found.spells else likelier(searcher, words_asked(question.tree)),
+        documents=documents,
+        facets=asking.facets(found, groups, None if question.dated else now_s, values),
+        likelier={} if found.spells or not suggests else likelier(searcher, words_asked(question.tree)),
     )
 
 
-class _Group(NamedTuple):
-    """The spells of one URL, in the order of groups: by its key, then by position."""
+def frequencies(index: Index, words: Sequence[str]) -> Frequencies:
+    """In a thread: how common these words are here."""
+    searcher = index.searcher()
+    having = (Having(searcher.doc_freq(TITLE, word), searcher.doc_freq(BODY, word)) for word in words)
+    return Frequencies(searcher.num_docs, tuple(having))
 
-    key: float
-    position: int
+
+class _Group(NamedTuple):
+    """The spells of one URL, in the order of groups."""
+
+    place: After
     score: float
     told: Spell
     versions: int
@@ -155,14 +168,14 @@ class _Asking:
         return [int(value) for value in values if value is not None]
 
     def facets(
-        self, found: _Found, groups: Sequence[_Group], now_s: int | None
+        self, found: _Found, groups: Sequence[_Group], now_s: int | None, values: int
     ) -> dict[str, tuple[tuple[str, int], ...]]:
         """`now_s` is None where a date is asked for, and years say nothing."""
         if not groups:
             return {}
         # Where each page is known they are counted by the spell that is told, so that numbers and list agree.
         query = self._queries.these(group.told.id for group in groups) if found.is_whole else found.query
-        terms = {"size": FACET_VALUES_MAX, "segment_size": FACET_CUT}
+        terms = {"size": values, "segment_size": FACET_CUT}
         wanted = {name: {"terms": {"field": name, **terms}} for name in (HOST, TYPE, LANGUAGE)}
         told = self._searcher.aggregate(query, wanted)
         facets = {
@@ -211,28 +224,24 @@ def _grouped(spells: Iterable[Spell], order: Order) -> list[_Group]:
         if len(fitting) > 1:
             told = max(fitting, key=lambda spell: -sign * spell.first_s)
             score = max(spell.score for spell in fitting)
-        key: float = told.first_s
-        if order is Order.RELEVANCE:
-            key = score
-        elif order is Order.VERSIONS:
-            key = len(fitting)
-        groups.append(_Group(sign * float(key), position, score, told, len(fitting)))
+        place = place_of(order, position, score=score, first_s=told.first_s, versions=len(fitting))
+        groups.append(_Group(place, score, told, len(fitting)))
     return sorted(groups)
 
 
 def _place(group: _Group) -> After:
-    return group[:2]
+    return group.place
 
 
 def _hit(group: _Group) -> Hit:
     return Hit(
         id=group.told.id,
-        position=group.position,
+        position=group.told.position,
         first_s=group.told.first_s,
         until_s=group.told.until_s,
         score=group.score,
         versions=group.versions,
-        place=(group.key, group.position),
+        place=group.place,
     )
 
 

@@ -4,13 +4,12 @@ A bare word adds up what it and its forms weigh in each field. On the Cranfield 
 adding up gave 0.539, the greatest of them alone 0.525, and words as written alone 0.469.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from tantivy import FieldType, Index, Occur, Query, Schema, Searcher
 
 from herodotus.core.errors import QuestionError
+from herodotus.core.search.cover import Arc
 from herodotus.core.search.fields import (
     ANCHOR,
     BODY,
@@ -42,29 +41,12 @@ from herodotus.core.search.questions import (
     Phrase,
     Word,
 )
+from herodotus.core.search.weights import Weights, idf
 from herodotus.search.schema import stems_of, words_of
 
 STEM_WEIGHT = 2.0
 """Of the forms of a word, beside `WEIGHTS`. On Cranfield 1, 2 and 3 gave 0.524, 0.539 and 0.544."""
 _RAW = {Name.SITE: SITE, Name.LINKSTO: LINKS_TO, Name.TYPE: TYPE, Name.LANG: LANGUAGE}
-
-
-class Arc(NamedTuple):
-    """Of the first 64 bits of positions, in (after, last]; it may go across zero. Equal ends are the whole circle."""
-
-    after: int
-    last: int
-
-
-class Weight(NamedTuple):
-    """How rare a word is in all of the ring (BM25's idf)."""
-
-    title: float
-    body: float
-
-
-Weights = Mapping[str, Weight]
-"""By a word as the index has it; one that is not there weighs as in this index alone."""
 
 
 class Queries:
@@ -161,7 +143,7 @@ class Queries:
         phrases = []
         for name in fields:
             phrase = Query.phrase_query(self._schema, name, list(words))
-            phrases.append(Query.boost_query(phrase, WEIGHTS[name]))
+            phrases.append(Query.boost_query(phrase, WEIGHTS[name] * self._correction_of_phrase(words, name)))
         return self.any_of(phrases)
 
     def _field(self, name: Name, value: str) -> Query:
@@ -185,24 +167,23 @@ class Queries:
 
     def _correction(self, word: str, field: str) -> float:
         """From this index's idf to the ring's, as the library takes its own."""
-        given = self._weights.get(word)
-        if given is None:
+        return self._correction_of_phrase([word], field)
+
+    def _correction_of_phrase(self, words: Sequence[str], field: str) -> float:
+        """A phrase weighs as much as its words together."""
+        if any(word not in self._weights for word in words):
             return 1.0
         of_title = field == TITLE
-        own = idf(self._searcher.num_docs, self._searcher.doc_freq(TITLE if of_title else BODY, word))
-        return (given.title if of_title else given.body) / own
+        name = TITLE if of_title else BODY
+        given = (self._weights[word] for word in words)
+        own = (idf(self._searcher.num_docs, self._searcher.doc_freq(name, word)) for word in words)
+        return sum(one.title if of_title else one.body for one in given) / sum(own)
 
     def _range(self, field: str, low: int | None, high: int | None) -> Query:
         return Query.range_query(self._schema, field, FieldType.Unsigned, low, high)
 
 
 _LAST_MOMENT_S = 2**32 - 2
-
-
-def idf(documents: int, having: int) -> float:
-    """As BM25 has it; never zero."""
-    having = min(having, documents)
-    return math.log(1 + (documents - having + 0.5) / (having + 0.5))
 
 
 def words_asked(tree: Node) -> list[str]:

@@ -5,9 +5,18 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from herodotus.core.search.fields import OPEN
+from herodotus.core.search.questions import Order
 
 After = tuple[float, int]
 """The place of a hit in its order; what comes behind it is the next page."""
+
+
+def place_of(order: Order, position: int, *, score: float, first_s: int, versions: int) -> After:
+    """The same at each peer, so that hits of several become one list."""
+    if order is Order.OLDEST:
+        return float(first_s), position
+    greatest_first = {Order.RELEVANCE: score, Order.VERSIONS: versions, Order.NEWEST: first_s}
+    return -float(greatest_first[order]), position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +82,32 @@ class Shown:
     """Further down, with nearly the same text."""
 
 
+class Told(NamedTuple):
+    """What is shown of a hit, and by what its text is compared with those of others."""
+
+    shown: Shown
+    sketch: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingPart:
+    """Whose answers are in an answer of the ring."""
+
+    share: float
+    """Of the ring, by the length of arcs."""
+    peers: int
+    """This one among them."""
+    section: int = 0
+    """Which of the sections of a large ring was asked."""
+    has_more: bool = False
+    """Another section can be asked."""
+
+    @property
+    def percent(self) -> int:
+        """100 only where nothing is missing."""
+        return int(self.share * 100)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
     """`shown` has fewer than the answer has hits where some cannot be read, and where pages are alike."""
@@ -81,3 +116,5 @@ class Results:
     shown: tuple[Shown, ...]
     is_filled: bool = True
     """The index has the words of all that this peer holds."""
+    ring: RingPart | None = None
+    """None: this peer alone was asked."""

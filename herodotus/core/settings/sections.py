@@ -359,6 +359,14 @@ class SearchSettings:
     cpu_share: float = number(0.01, 1).setting(
         0.25, "of one processor, at most, for reading the words of new captures"
     )
+    copies: int = whole(1, 16).setting(
+        3, "of the peers that hold an address, so many are asked about its words"
+    )
+    patience_s: float = seconds(0.1, 60).setting(
+        0.7,
+        "how long a question in words waits for other peers; after half of it others are asked in the place of those "
+        "that are silent",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

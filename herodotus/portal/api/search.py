@@ -23,7 +23,15 @@ from herodotus.portal.api.rest import following
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.memento import Places
 from herodotus.portal.targets import BadQuestionError
-from herodotus.portal.word_search import COST, DEPTH_MAX, Found, WordSearch, moment_shown
+from herodotus.portal.word_search import (
+    COST,
+    DEPTH_MAX,
+    SECTION_MAX,
+    Found,
+    Scope,
+    WordSearch,
+    moment_shown,
+)
 
 LIMIT_MAX = 100
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -40,8 +48,16 @@ Words = Annotated[
 ]
 
 
+Here = Annotated[bool, Meta(description="ask this peer alone; the question then goes to no other")]
+Section = Annotated[
+    int, Meta(ge=0, le=SECTION_MAX, description="of a ring of many peers: which of them are asked, from 0")
+]
+
+
 class SearchQuestion(ApiQuestion, frozen=True, kw_only=True):
     q: Words
+    here: Here = False
+    section: Section = 0
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX, description="hits in one answer")] = 10
     after: Token | None = None
 
@@ -66,10 +82,21 @@ class ApiHit(msgspec.Struct, frozen=True, kw_only=True):
     alike: tuple["ApiHit", ...]
 
 
+class ApiRingPart(msgspec.Struct, frozen=True, kw_only=True):
+    """`share` of the ring answered: so many `peers`, this one among them. `has_more`: the next `section` asks
+    others."""
+
+    share: float
+    peers: int
+    section: int
+    has_more: bool
+
+
 class FoundPages(msgspec.Struct, frozen=True, kw_only=True):
     """`is_whole`: all that fits was counted; otherwise there are at least so many pages, and facets count versions.
-    `documents` are in the index that was asked; `is_filled`: all that the peer holds is. `likelier`: what may have been
-    meant by a word that is on no page."""
+    `documents` were looked through; `is_filled`: all that the peer holds. `ring` is null where this peer alone was
+    asked. Several peers tell their most frequent values, so counts of values may be too low. `likelier`: what may
+    have been meant by a word that is on no page."""
 
     question: str
     pages: int
@@ -77,6 +104,7 @@ class FoundPages(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool
     documents: int
     is_filled: bool
+    ring: ApiRingPart | None
     hits: tuple[ApiHit, ...]
     facets: dict[str, dict[str, int]]
     likelier: dict[str, str]
@@ -90,6 +118,8 @@ class ListForm(Enum):
 
 class ListQuestion(ApiQuestion, frozen=True, kw_only=True):
     q: Words
+    here: Here = False
+    section: Section = 0
     form: Annotated[ListForm, Meta(description="a table, or lines of an index")] = ListForm.CSV
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX, description="rows in one part")] = LIMIT_MAX
     after: Token | None = None
@@ -100,20 +130,32 @@ class SearchAnswers:
     words: WordSearch
 
     @ApiEndpoint(
-        "/api/v1/search", f"Pages of this peer that fit words and dates; {DEPTH_MAX:,} at most.", cost=COST
+        "/api/v1/search",
+        f"Pages of all peers that fit words and dates; {DEPTH_MAX:,} at most.",
+        cost=4 * COST,
     )
     async def search(self, question: SearchQuestion, asked: Asked) -> FoundPages:
-        found = await self.words.ask(question.q, limit=question.limit, token=question.after)
+        found = await self.words.ask(
+            question.q,
+            limit=question.limit,
+            token=question.after,
+            scope=Scope(question.here, question.section),
+        )
         return found_pages(found, asked.origin)
 
     @ApiEndpoint(
         "/api/v1/search/list",
         "The same pages as a file, a row each.",
         media=("text/csv", "text/x-cdxj"),
-        cost=2 * COST,
+        cost=4 * COST,
     )
     async def list(self, question: ListQuestion, asked: Asked) -> Answer:
-        found = await self.words.ask(question.q, limit=question.limit, token=question.after)
+        found = await self.words.ask(
+            question.q,
+            limit=question.limit,
+            token=question.after,
+            scope=Scope(question.here, question.section),
+        )
         shown = [one for first in found.results.shown for one in (first, *first.alike)]
         headers = {
             "Cache-Control": "no-store",
@@ -129,14 +171,16 @@ class SearchAnswers:
 async def reported(words: WordSearch, order: Search) -> OrderReport:
     """To the operator's command."""
     try:
-        found = await words.ask(order.text, limit=min(order.limit, LIMIT_MAX), token=order.after)
+        found = await words.ask(
+            order.text, limit=min(order.limit, LIMIT_MAX), token=order.after, scope=Scope(here=order.here)
+        )
     except BadQuestionError as error:
         raise Misuse(str(error)) from error
     return OrderReport(facts=msgspec.to_builtins(found_pages(found, "")))
 
 
 def found_pages(found: Found, origin: str) -> FoundPages:
-    answer = found.results.answer
+    answer, part = found.results.answer, found.results.ring
     return FoundPages(
         question=found.text,
         pages=answer.pages,
@@ -144,6 +188,9 @@ def found_pages(found: Found, origin: str) -> FoundPages:
         is_whole=answer.is_whole,
         documents=answer.documents,
         is_filled=found.results.is_filled,
+        ring=None
+        if part is None
+        else ApiRingPart(**{name: getattr(part, name) for name in ApiRingPart.__struct_fields__}),
         hits=tuple(_hit(one, found.question, origin) for one in found.results.shown),
         facets={name: dict(values) for name, values in answer.facets.items()},
         likelier=dict(answer.likelier),

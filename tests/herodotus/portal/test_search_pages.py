@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from typing import Any
@@ -12,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from herodotus.core.errors import SearchRestsError
-from herodotus.core.search.answers import Results
+from herodotus.core.search.answers import After, Results, RingPart
 from herodotus.core.search.questions import Question
 from herodotus.portal.word_search import DEPTH_MAX, Look, WordSearch
 from herodotus.store import Catalogue
@@ -285,8 +286,67 @@ def test_an_index_that_is_not_filled_yet_says_so() -> None:
     assert found(room, "/search.json?q=granite")["is_filled"] is False
 
 
+class SmallRing:
+    """Others that answer with what this peer has."""
+
+    others = 7
+
+    def __init__(self, room: Room, part: RingPart) -> None:
+        self._room, self._part = room, part
+        self.asked: list[int] = []
+
+    async def ask(self, question: Question, *, limit: int, after: After | None, section: int = 0) -> Results:
+        self.asked.append(section)
+        found = self._room.look(self._room.catalogue, question, limit, after)
+        return replace(found, ring=replace(self._part, section=section))
+
+
+@pytest.fixture
+def beside(room: Room) -> Iterator[SmallRing]:
+    ring = SmallRing(room, RingPart(share=0.978, peers=3, has_more=True))
+    _set(room, "ring", ring)
+    yield ring
+    _set(room, "ring", None)
+
+
+def test_the_reader_is_told_what_part_of_the_ring_answered(room: Room, beside: SmallRing) -> None:
+    text = body(room, "/search?q=granite")
+    assert "97 % of the ring answered (3 peers)." in text
+    assert links(text, "Ask more peers") == ["/search?q=granite&section=1"]
+    assert links(text, "Ask this peer alone") == ["/search?q=granite&here=1"]
+    body(room, "/search?q=granite&section=1")
+    body(room, "/search?q=granite&section=no")
+    assert beside.asked == [0, 1, 0]
+
+
+def test_a_question_stays_here_where_the_reader_says_so(room: Room, beside: SmallRing) -> None:
+    text = body(room, "/search?q=granite&here=1")
+    assert "This peer alone was asked" in text
+    assert links(text, "Ask all peers") == ["/search?q=granite"]
+    assert found(room, "/api/v1/search?q=granite&here=true")["ring"] is None
+    assert beside.asked == []
+
+
+def test_programs_are_told_what_part_of_the_ring_answered(room: Room, beside: SmallRing) -> None:
+    told = found(room, "/search.json?q=granite")["ring"]
+    assert told == {"share": 0.978, "peers": 3, "section": 0, "has_more": True}
+
+
+def test_the_next_page_asks_where_the_first_was_asked(room: Room, beside: SmallRing) -> None:
+    first = found(room, "/api/v1/search?q=granite&limit=1&section=2")
+    found(room, f"/api/v1/search?q=granite&limit=1&after={first['next']}")
+    assert beside.asked == [2, 2]
+    alone = found(room, "/api/v1/search?q=granite&limit=1&here=true")
+    assert found(room, f"/api/v1/search?q=granite&limit=1&after={alone['next']}")["ring"] is None
+    assert beside.asked == [2, 2]
+
+
 def _look_with(room: Room, look: Look) -> None:
+    _set(room, "look", look)
+
+
+def _set(room: Room, name: str, value: object) -> None:
     for part in room.rooms.all:
         words = getattr(part, "words", None)
         if isinstance(words, WordSearch):
-            object.__setattr__(words, "look", look)
+            object.__setattr__(words, name, value)

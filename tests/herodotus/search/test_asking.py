@@ -11,11 +11,12 @@ from tantivy import Index
 
 from herodotus.core.errors import QuestionError
 from herodotus.core.search.answers import Answer
+from herodotus.core.search.cover import Arc
 from herodotus.core.search.fields import OPEN
 from herodotus.core.search.grammar import parse
+from herodotus.core.search.weights import Weight
 from herodotus.core.warc import parse_date
 from herodotus.search.asking import SHOWN_MAX, answer
-from herodotus.search.queries import Arc, Weight
 from tests.herodotus.search.archives import indexed, page
 
 DAY_S = 86_400

@@ -22,10 +22,16 @@ _LIMIT_MAX = 100
     "--limit", type=click.IntRange(1, _LIMIT_MAX), default=10, show_default=True, help="Pages at once."
 )
 @click.option("--after", metavar="TOKEN", help="Continue behind an earlier answer, whose `next` this is.")
+@click.option("--here", is_flag=True, help="Ask this peer alone: the question goes to no other.")
 @click.option("--peer", metavar="URL", help="Ask this peer instead of the one that runs on the home.")
 @framed(json=True)
 def search(
-    frame: CommandFrame, words: tuple[str, ...], limit: int, after: str | None, peer: str | None
+    frame: CommandFrame,
+    words: tuple[str, ...],
+    limit: int,
+    after: str | None,
+    here: bool,
+    peer: str | None,
 ) -> None:
     """Find archived pages by their words. The peer must be running.
 
@@ -37,7 +43,7 @@ def search(
       herodotus search ferry bell
       herodotus search 'ferry "net loft" -bell site:example.org on:2026-05-01'
     """
-    order = Search(text=" ".join(words), limit=limit, after=after)
+    order = Search(text=" ".join(words), limit=limit, after=after, here=here)
     if peer is not None:
         from herodotus.operate.remote_archive import search_at
 
@@ -72,6 +78,9 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         for other in hit["alike"]:
             yield f"  nearly the same: {other['url']}"
         yield ""
+    ring = facts["ring"]
+    if ring and (facts["hits"] or ring["share"] < 1):
+        yield f"{int(ring['share'] * 100)} % of the ring answered ({counted(ring['peers'], 'peer')})"
     if facts["hits"]:
         least = "" if facts["is_whole"] else "at least "
         yield f"{least}{counted(facts['pages'], 'page')} in {counted(facts['versions'], 'version')}"

@@ -1,0 +1,268 @@
+"""Does a small ring answer as the texts themselves would, through any peer, and whatever others do?"""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+import trio.testing
+
+from dht.core.ids import PeerKey
+from herodotus.core.errors import QuestionError, SearchRestsError
+from herodotus.core.search.cover import CIRCLE, Arc
+from herodotus.core.search.grammar import parse
+from herodotus.peers.calls import PeerUnreachableError, RefusedError
+from herodotus.search import wire
+from herodotus.search.wire import Asked
+from tests.herodotus.search.made_web import date_of, made_web
+from tests.herodotus.search.small_ring import Answering, SmallPeer, SmallRing
+
+pytestmark = pytest.mark.anyio
+
+WEB = made_web(seed=5, pages=50, days=5)
+PEERS = 8
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallRing]:
+    ring = SmallRing(tmp_path_factory.mktemp("ring"), PEERS, WEB.end_s)
+    for day in range(WEB.days):
+        ring.put(WEB.deposits(day))
+    yield ring
+    ring.close()
+
+
+@pytest.fixture
+def ring(filled: SmallRing) -> SmallRing:
+    filled.begin()
+    return filled
+
+
+def some_peer(ring: SmallRing, number: int) -> SmallPeer:
+    return list(ring.peers.values())[number]
+
+
+async def dead(service: str, body: bytes) -> bytes:
+    raise PeerUnreachableError("dead")
+
+
+async def silent(service: str, body: bytes) -> bytes:
+    await anyio.sleep_forever()
+    raise AssertionError("never")
+
+
+async def expect_truth(ring: SmallRing, questions: list[tuple[str, int]], share: float = 1.0) -> None:
+    living = [peer for key, peer in ring.peers.items() if key not in ring.odd]
+    for number, (word, day) in enumerate(questions):
+        results = await living[number % len(living)].ask(f'"{word}" on:{date_of(day)}')
+        wanted = WEB.with_word(word, day)
+        shown = [one.url for first in results.shown for one in (first, *first.alike)]
+        assert (sorted(shown), results.answer.pages) == (sorted(wanted), len(wanted)), (word, day)
+        assert results.ring is not None
+        assert results.ring.share == share
+
+
+def questions(seed: int, count: int) -> list[tuple[str, int]]:
+    return random.Random(seed).sample(WEB.telling(), count)
+
+
+async def test_as_of_a_day_exactly_its_pages_are_found_through_any_peer(ring: SmallRing) -> None:
+    await expect_truth(ring, questions(1, 24))
+
+
+async def test_two_dead_peers_change_no_answer(ring: SmallRing) -> None:
+    ring.odd.update(dict.fromkeys(sorted(ring.peers)[2:4], dead))
+    await expect_truth(ring, questions(2, 18))
+
+
+async def test_two_silent_peers_change_no_answer(ring: SmallRing) -> None:
+    ring.odd.update(dict.fromkeys(sorted(ring.peers)[5:7], silent))
+    started_s = anyio.current_time()
+    await expect_truth(ring, questions(3, 18))
+    assert anyio.current_time() - started_s < 18 * 1.0, "the first question waits for half of its time"
+
+
+async def test_peers_that_are_away_are_not_asked(ring: SmallRing) -> None:
+    gone = sorted(ring.peers)[:2]
+    ring.absent.update(dict.fromkeys(gone, 0.0))
+    ring.odd.update(dict.fromkeys(gone, dead))
+    await expect_truth(ring, questions(4, 12))
+    assert not {key for _, key, _ in ring.carried} & {*gone}
+
+
+# -- what others do
+
+
+def lying(ring: SmallRing, key: PeerKey, change: Callable[[str, Any], Any]) -> Answering:
+    """Answers as the peer would, changed."""
+
+    async def answer(service: str, body: bytes) -> bytes:
+        caller = next(one for one in ring.peers if one != key)
+        told = await ring.peers[key].services.services.calls[service](caller, body)
+        changed = change(service, msgspec.msgpack.decode(told))
+        return changed if isinstance(changed, bytes) else msgspec.msgpack.encode(changed)
+
+    return answer
+
+
+def with_hits(change: Callable[[list[Any]], Any]) -> Callable[[str, Any], Any]:
+    def changed(service: str, told: Any) -> Any:
+        if service == wire.ASK:
+            told[6] = change(told[6])
+        return told
+
+    return changed
+
+
+def elsewhere(hits: list[Any]) -> list[Any]:
+    return [[bytes(7) + bytes([number + 1]), *hit[1:]] for number, hit in enumerate(hits)]
+
+
+LIES: dict[str, Callable[[str, Any], Any]] = {
+    "rubbish": lambda service, told: b"\xc1" * 100,
+    "endless": lambda service, told: b"\x00" * (wire.SHOW_BYTES_MAX + 1),
+    "scores of infinity": with_hits(lambda hits: [[*hit[:3], float("inf"), hit[4]] for hit in hits] or [[]]),
+    "a million hits": with_hits(lambda hits: [[b"\0" * 8, 1, 2, 1.0, 1]] * 1_000),
+    "hits beyond its arcs": with_hits(lambda hits: elsewhere(hits) or [[bytes(8), 1, 2, 1.0, 1]]),
+    "no array": lambda service, told: {"v": 1},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_a_liar_changes_no_answer(ring: SmallRing, lie: str) -> None:
+    """It is left out, and another holder is asked in its place."""
+    key = sorted(ring.peers)[4]
+    ring.odd[key] = lying(ring, key, LIES[lie])
+    await expect_truth(ring, questions(9, 5))
+    asker = next(peer for peer in ring.peers.values() if peer.search.disbelieved)
+    assert key in asker.search.slow
+
+
+def with_address(url: str) -> Callable[[str, Any], Any]:
+    def changed(service: str, told: Any) -> Any:
+        if service == wire.SHOW:
+            told[1] = [[one[0], url, *one[2:]] for one in told[1]]
+        return told
+
+    return changed
+
+
+@pytest.mark.parametrize("url", ["https://evil.example/", "javascript:alert(1)"])
+async def test_an_address_that_is_not_the_pages_is_not_shown(ring: SmallRing, url: str) -> None:
+    for key in sorted(ring.peers)[3:6]:
+        ring.odd[key] = lying(ring, key, with_address(url))
+    word, day = questions(10, 1)[0]
+    results = await some_peer(ring, 0).ask(f'"{word}" on:{date_of(day)}')
+    shown = {one.url for first in results.shown for one in (first, *first.alike)}
+    assert shown <= WEB.with_word(word, day)
+    assert results.answer.pages == len(WEB.with_word(word, day))
+
+
+async def test_what_was_removed_here_is_not_shown_whoever_tells_it(ring: SmallRing) -> None:
+    word, day = questions(11, 1)[0]
+    wanted = WEB.with_word(word, day)
+    for peer in ring.peers.values():
+        elsewhere = sorted(url for url in wanted if peer not in ring.holders(url))
+        if elsewhere:
+            peer.removed.add(elsewhere[0])
+            results = await peer.ask(f'"{word}" on:{date_of(day)}')
+            shown = {one.url for first in results.shown for one in (first, *first.alike)}
+            assert shown == wanted - {elsewhere[0]}
+            return
+    raise AssertionError("every peer holds every page")
+
+
+async def test_pages_of_results_follow_one_another_over_the_ring(ring: SmallRing) -> None:
+    word = max(WEB.words, key=lambda word: len(WEB.with_word(word, 4)))
+    peer = some_peer(ring, 1)
+    found: list[int] = []
+    after = None
+    while True:
+        results = await peer.ask(word, limit=3, after=after)
+        found += [hit.position for hit in results.answer.hits]
+        if not results.answer.has_more:
+            break
+        after = results.answer.hits[-1].place
+    whole = await peer.ask(word)
+    assert found == [hit.position for hit in whole.answer.hits]
+    assert len(found) == whole.answer.pages > 6
+
+
+async def test_all_peers_give_the_same_order(ring: SmallRing) -> None:
+    word = max(WEB.words, key=lambda word: len(WEB.with_word(word, 4)))
+    orders = [
+        [hit.position for hit in (await peer.ask(f"{word} order:newest")).answer.hits]
+        for peer in ring.peers.values()
+    ]
+    assert all(order == orders[0] for order in orders)
+
+
+async def test_a_word_on_no_page_of_the_ring_has_a_suggestion(ring: SmallRing) -> None:
+    word = WEB.telling()[0][0]
+    results = await some_peer(ring, 2).ask(word + "q")
+    assert results.answer.pages == 0
+    assert set(results.answer.likelier) == {word + "q"}
+
+
+async def test_a_question_that_cannot_be_answered_is_told_to_the_reader(ring: SmallRing) -> None:
+    with pytest.raises(QuestionError, match="no word that an index holds"):
+        await some_peer(ring, 0).ask('"' + "ä" * 40 + '"')
+
+
+async def test_without_an_index_of_its_own_a_peer_asks_others(
+    ring: SmallRing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = some_peer(ring, 3)
+    words = peer.bench.words
+    monkeypatch.setattr(words, "state", msgspec.structs.replace(words.state, walked="00"))
+    ring.odd[peer.key] = dead  # it would refuse
+    word, day = questions(12, 1)[0]
+    results = await peer.ask(f'"{word}" on:{date_of(day)}')
+    assert results.answer.pages == len(WEB.with_word(word, day))
+    assert results.ring is not None
+    assert results.ring.share == 1.0
+
+
+async def test_the_answer_says_what_part_of_the_ring_is_in_it(ring: SmallRing) -> None:
+    ring.odd.update(dict.fromkeys(sorted(ring.peers)[1:], dead))
+    results = await some_peer(ring, 0).ask(WEB.words[0])
+    assert results.ring is not None
+    assert 0.1 < results.ring.share < 0.7
+    assert results.ring.peers == 1
+    assert results.ring.percent < 100
+
+
+async def test_where_nobody_answers_the_reader_is_told(
+    ring: SmallRing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = some_peer(ring, 0).bench.words
+    monkeypatch.setattr(words, "state", msgspec.structs.replace(words.state, walked="00"))
+    ring.odd.update(dict.fromkeys(sorted(ring.peers), dead))
+    with pytest.raises(SearchRestsError):
+        await some_peer(ring, 0).ask(WEB.words[0])
+
+
+async def test_a_peer_answers_only_for_what_it_holds(ring: SmallRing) -> None:
+    """Else pages would be missing from an answer that seems whole."""
+    peer, other = some_peer(ring, 0), some_peer(ring, 1)
+    asked = Asked(
+        question=parse("ferry", 0), hits=1, arcs=(Arc(0, CIRCLE // 2), Arc(CIRCLE // 2, 0)), weights={},
+        after=None, now_s=0,
+    )  # fmt: skip
+    with pytest.raises(RefusedError, match=wire.ELSEWHERE):
+        await peer.services.services.calls[wire.ASK](other.key, wire.encode_ask(asked))
+
+
+async def test_a_question_costs_few_bytes(ring: SmallRing) -> None:
+    """Three words on eight peers: some 4 kB, of which the shown texts are most (design)."""
+    await some_peer(ring, 0).ask(" OR ".join(WEB.words[:3]), limit=10)
+    asked = sum(size for service, _, size in ring.carried if service == wire.ASK)
+    assert asked < 4_000
+    assert sum(size for _, _, size in ring.carried) < 12_000
