@@ -18,7 +18,15 @@ from typing import cast
 import turbohtml
 
 from crawler.core.link import DOUBTFUL_RULES, Link, LinkKind, Rule
-from crawler.core.patterns import GUESSES_MAX, WORDS_MAX, bounded_words, words_of_markup, words_of_strings
+from crawler.core.patterns import (
+    GUESSES_MAX,
+    NAMES_MAX,
+    WORDS_MAX,
+    bounded_words,
+    parts_named,
+    words_of_markup,
+    words_of_strings,
+)
 from crawler.core.references import css_references, srcset_references
 from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
 from crawler.core.scripts import (
@@ -468,10 +476,13 @@ def script_links(
     named: dict[str, Named] = {}
     folder, _, own_name = url.partition("?")[0].rpartition("/")
     names = names._replace(home=names.home or f"{folder}/")
-    for reference in script_references(_text(body, charset), names=names, named=named, own_name=own_name):
+    source = _text(body, charset)
+    for reference in script_references(source, names=names, named=named, own_name=own_name):
         (in_page if reference.is_of_page else beside).add_found(reference)
     for name, (address, is_of_page) in named.items():
         (in_page if is_of_page else beside).import_map[name] = address
+    if parts := tuple(islice(parts_named(source), max(0, NAMES_MAX - len(names.words)))):
+        names = names._replace(words=(*names.words, *parts))
     found, found_in_page = beside.result(url), in_page.result(page or url)
     seen = {link.url for link in found.links}
     return PageLinks(

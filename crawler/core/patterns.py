@@ -54,6 +54,9 @@ _PLACE = re.compile(
 )
 """Of a folder whose last part is made."""
 _WORD = re.compile(r"[A-Za-z][\w-]{1,39}")
+_HASHED = re.compile(r"[\"']([\w-]{0,30}[-.][0-9a-f]{8,20})[\"']")
+"""What bundlers call parts: no other word of a script is so surely the name of a file (Stencil: `p-40ae2aa7`)."""
+HASHED_MAX, NAMES_MAX = 24, 56
 _WORDS_OF_STRING = re.compile(r"\"([^\"\\\n<>]{2,200})\"|'([^'\\\n<>]{2,200})'")
 _BETWEEN_WORDS = re.compile(r"[\s,/|]+")
 _TILES = re.compile(r"[\"'`]([^\"'`\s\\]{0,200}\$?\{z\}[^\"'`\s\\]{0,200})[\"'`]")
@@ -65,6 +68,7 @@ _CENTER = re.compile(
     r"\bcenter\s*:\s*(?:L\.latLng\(|new\s+[\w.]{1,40}\()?\[?\s*"
     r"(-?\d{1,3}(?:\.\d{1,20})?)\s*,\s*(-?\d{1,3}(?:\.\d{1,20})?)"
 )
+_LONGITUDE_FIRST = re.compile(r"maplibregl|mapboxgl|\bfromLonLat\b")
 _ZOOM = re.compile(r"\bzoom\s*:\s*(\d{1,2})\b")
 
 
@@ -225,7 +229,7 @@ def _filled(source: str, parts: list[Part], words: Sequence[str]) -> Iterator[st
     place = next(at for at, part in enumerate(parts) if part.is_hole)
     folder = parts[place - 1].text if place else ""
     said = _settings(source, folder.rstrip("/").rpartition("/")[2]) if folder.endswith("/") else []
-    for word in dict.fromkeys([*said, "default", *words]):
+    for word in dict.fromkeys([*said, "default", *parts_named(source), *words]):
         yield "".join(word if part.is_hole else part.text for part in parts)
 
 
@@ -247,6 +251,11 @@ def _settings(source: str, folder: str) -> list[str]:
         if found is not None:
             default |= dict.fromkeys(re.findall(r"[\"']([A-Za-z][\w-]{1,30})[\"']", found[1])[:3])
     return list(islice(default | said, SETTINGS_MAX))
+
+
+def parts_named(source: str) -> Iterator[str]:
+    """What a bundler called parts that the script, or one that it leads to, may load."""
+    return iter(dict.fromkeys(match[1] for match in islice(_HASHED.finditer(source), HASHED_MAX)))
 
 
 def _folders(source: str) -> Iterator[str]:
@@ -306,6 +315,8 @@ def map_tiles(source: str) -> Iterator[str]:
         if center is None or height is None:
             return
         latitude, longitude, zoom = float(center[1]), float(center[2]), int(height[1])
+        if _LONGITUDE_FIRST.search(source):
+            latitude, longitude = longitude, latitude
     if abs(latitude) > 85 or abs(longitude) > 180 or zoom > _ZOOM_MAX:
         return
     for x, y in islice(_tiles(latitude, longitude, zoom), TILES_MAX):

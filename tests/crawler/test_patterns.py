@@ -50,6 +50,19 @@ def test_a_hole_may_be_a_constant_a_setting_or_the_suffix_of_the_script() -> Non
     assert guessed(plugin)[0] == "themes/silver/theme.js"
 
 
+def test_a_hole_may_be_what_a_bundler_calls_its_parts() -> None:
+    source = "start([['p-40ae2aa7', [['my-icon']]], ['p-other', []]]); load(`./${part}.entry.js`)"
+    assert guessed(source) == ["default.entry.js", "p-40ae2aa7.entry.js"]
+
+
+def test_parts_that_one_script_names_are_loaded_by_another() -> None:
+    first = script_links(b"import{a}from'./p-e298ede3.js';a(['p-748a23b9'])", f"{HOME}main.js", page=PAGE)
+    assert first.names.words == ("p-748a23b9",)
+    url = f"{HOME}p-e298ede3.js"
+    second = script_links(b"load(`./${part}.entry.js`)", url, page=f"{HOME}main.js", names=first.names)
+    assert f"{HOME}p-748a23b9.entry.js" in {link.url for link in second.links}
+
+
 def test_files_behind_a_placeholder_lie_in_folders_that_the_script_names() -> None:
     module = "m = {'a/fonts/b.js': 1, 'a/fonts/b': 2}"
     source = f"css = 'url(\"%%URL%%/Main.woff\")'; at = resolve('output/fonts/woff-v2'); {module}"
@@ -85,6 +98,7 @@ def test_words_are_what_elements_code_and_scripts_of_the_page_say() -> None:
         ("map.setView([51.505, -0.09], 13); L.tileLayer('/t/{z}/{x}/{y}{r}.png')", "/t/13/4093/2724.png"),
         ("new Map({center: [51.505, -0.09], zoom: 13, url: 'https://{s}.t.example/{z}/{x}/{y}.png'})",
          "https://b.t.example/13/4093/2724.png"),
+        ("new maplibregl.Map({center: [-0.09, 51.505], zoom: 13}); s = '/t/{z}/{x}/{y}.png'", "/t/13/4093/2724.png"),
         ("map.setView([0, 0], 0); L.tileLayer('t/{z}/{x}/{y}.png')", "t/0/0/0.png"),
     ],
 )  # fmt: skip
