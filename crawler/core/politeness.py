@@ -554,7 +554,9 @@ class HeldWindow:
         return self.ends_at - self.late_s
 
     def is_over(self, now: float) -> bool:
-        last_start_at = self.departs_by - self.way_s
+        # In the first half a start is tried whatever the way took: else a window that is no longer would never be used.
+        half_s = max(0.0, self.departs_by - self.starts_at) / 2
+        last_start_at = self.departs_by - min(self.way_s, half_s)
         return not self.left or now > last_start_at or self.opens_at() > last_start_at
 
     def is_idle(self, now: float, patience_s: float) -> bool:

@@ -184,3 +184,16 @@ async def test_a_host_that_is_long_to_reach_has_longer_windows_and_starts_earlie
     assert [note.window.is_over(now + after_s) for after_s in (12.49, 12.51)] == [False, True]
     assert steward.windows.starts_by("a.example") == pytest.approx(now + 20.0)
     assert steward.windows.starts_by("b.example") is None
+
+
+async def test_a_window_shorter_than_the_way_is_used_in_its_first_half() -> None:
+    """The steward lengthens windows up to a bound: beyond, a fetch is tried that may be too late."""
+    steward = Steward(2_000, lasts_ms=6_000)
+    await steward.get()
+    late = OriginReport(status=None, duration_s=0.0, fetches=0, late_s=7.0)
+    steward.windows.ended("a.example", late, 0.0)
+    note = await steward.get()
+    assert isinstance(note, HostNote)
+    assert note.window is not None
+    now = anyio.current_time()
+    assert [note.window.is_over(now + after_s) for after_s in (0.0, 2.99, 3.01)] == [False, False, True]
