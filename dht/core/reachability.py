@@ -291,18 +291,23 @@ class ReachabilityMachine:
         let_in = let_in or self._are_let_in([one for one in counted if one.is_open])
         if let_in and not any(one.is_cold for one in counted):
             return f"{_FILTERED} {spot.advice}"
-        by_datagram = sum(one.is_reached for one in counted)
-        by_stream = sum(one.by_stream for one in counted)
         reached = sum(one.is_open for one in counted)
         if reached:
             return (
                 f"Not callable yet: {tried} tried, and {reached} of {self._wanted} needed networks got through to"
                 f" {spot}. {spot.advice}"
             )
-        if by_datagram or by_stream:
-            arrives, other = ("UDP", "TCP") if by_datagram >= by_stream else ("TCP", "UDP")
-            return f"Half open: {arrives} {spot.port} arrives, {other} {spot.port} does not. {spot.advice}"
-        if len(counted) < len(self._answers):
+        # What comes through a hole of our own making does not arrive. And one of several strangers may have met us
+        # between the question and its call.
+        for arrives, other, proves in (
+            ("UDP", "TCP", [one.is_reached for one in counted if one.is_cold or self._wanted == 1]),
+            ("TCP", "UDP", [one.by_stream for one in counted if one.warmth is not Warmth.BY_STREAM]),
+        ):
+            if 2 * sum(proves) > len(proves):
+                return (
+                    f"Half open: {arrives} {spot.port} arrives, {other} {spot.port} does not. {spot.advice}"
+                )
+        if any(one.is_reached or one.by_stream for one in self._answers):
             return f"{_FILTERED} {spot.advice}"
         return f"Not callable yet: {tried} tried, and none got through to {spot}. {spot.advice}"
 

@@ -335,6 +335,34 @@ def test_a_peer_that_only_one_protocol_reaches_is_a_leaf_and_told_which(
     assert "forward TCP and UDP" in machine.reason
 
 
+def test_datagrams_through_a_hole_that_ours_had_made_do_not_arrive() -> None:
+    """Routers that filter by address let in whom we have spoken to: in a young ring that is everybody."""
+    machine = started()
+    report(machine, "abcde", is_reached=True, by_stream=False, warmth=Warmth.BY_DATAGRAM)
+    machine.helpers_missing(round_number=1, now=2.0)
+    assert standing_of(machine) is Reachability.LEAF
+    assert (
+        "whom this peer has called, and strangers do not. In the router, forward TCP and UDP"
+        in machine.reason
+    )
+
+
+def test_one_stranger_of_three_makes_no_half() -> None:
+    """It met us between the question and its call."""
+    machine = started()
+    report(machine, "a", is_reached=True, by_stream=False)
+    report(machine, "bc", is_reached=False)
+    machine.helpers_missing(round_number=1, now=2.0)
+    assert "whom this peer has called, and strangers do not." in machine.reason
+
+
+def test_streams_of_those_to_whom_no_stream_was_opened_arrive() -> None:
+    machine = started()
+    report(machine, "abc", is_reached=False, by_stream=True, warmth=Warmth.BY_DATAGRAM)
+    machine.helpers_missing(round_number=1, now=2.0)
+    assert machine.reason.startswith("Half open: TCP 4484 arrives, UDP 4484 does not.")
+
+
 def test_a_member_that_streams_no_longer_reach_is_one_no_more() -> None:
     machine = started()
     report(machine, "abc", is_reached=True)
