@@ -28,6 +28,9 @@ from herodotus.peers.net.lines_wire import KNOCK, Knock, pack, read_arranged, so
 
 KNOCK_S: Final = 3.0
 INSIDE_S: Final = 1.0
+INSIDE_AGAIN_S: Final = 4.0
+"""After a silence: a busy machine is slow, too. Less than lies between a knock in vain and the one that confirms it
+(`core.reach`)."""
 NEXT_RELAY_S: Final = 2.0
 LEARNED_MAX: Final = 4_096
 LEARNED_S: Final = 600.0
@@ -127,7 +130,7 @@ class Ways:
         at = self._parts.near(PeerKey(peer)) if self.is_near(peer) else None
         if at is None:
             return None
-        with anyio.move_on_after(INSIDE_S):
+        with anyio.move_on_after(INSIDE_S) as waited:
             try:
                 line = await self._parts.dial(*at)
             except _FAULTS:
@@ -136,7 +139,8 @@ class Ways:
                 return line
             if line is not None:  # another one has the address now
                 await line.close()
-        self._in_vain_near.learn(peer, True)
+        # Many routers lead nobody of the house to its outside address, so this may be the only way.
+        self._in_vain_near.learn(peer, True, INSIDE_AGAIN_S if waited.cancelled_caught else LEARNED_S)
         return None
 
     # --- a peer that can be called
