@@ -75,6 +75,7 @@ _FILE = re.compile(
     r"|glb|gltf|bin|hdr|exr|ktx2|obj|mtl|vtt|xml|txt|md|ya?ml|csv|geojson|data|zip|map)(?:\?[\w=&.%-]*)?"
 )
 _PICTURE = re.compile(r"\.(?:png|gif|svg|jpe?g|webp)\Z")
+_CODE_POINTS = re.compile(r"(?:\A|/)[0-9a-f]{4,5}(?:-[0-9a-f]{2,5})*\.(?:png|svg|gif|webp)(?:\Z|\?)")
 _IN_MARKUP = re.compile(r"(?:\A|\bsrc\s{0,5}=\s{0,5}[\"'])([^\"'\s<>]{1,200})[\"']")
 """Of a string that is markup, or goes on with it after an address was put together."""
 MARKUP_FILES_MAX = 20
@@ -350,7 +351,9 @@ class _Reading:
 
     def _doubt_string(self, address: str) -> None:
         """Scripts ask for files beside the page, beside themselves, or below the root of the site. `Backbone.js` is
-        mostly a name."""
+        mostly a name. Of a table of pictures by code points (emoji) a page shows few, if any."""
+        if _CODE_POINTS.search(address):
+            return
         if "/" not in address and len(self.pictures) < PICTURES_MAX and _PICTURE.search(address):
             self.pictures.append(address)
         self._doubt(address, Rule.STRINGS, is_of_page=True)

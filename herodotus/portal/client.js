@@ -532,6 +532,9 @@
   function gone(to) {
     var text = String(to);
     if (text[0] === "#" || /^[\x00-\x20]*(?!https?:)[a-z][a-z0-9+.-]*:/i.test(text)) return to;
+    // To another part of this page it goes without a load: what says so by a whole address, too.
+    var part = text.indexOf("#"), own = here.href.split("#")[0];
+    if (isFramed && part >= 0 && original(text.slice(0, part)) === original(own)) return own + text.slice(part);
     return led(text, isFramed ? ownFlag : "");
   }
   function up(said) {

@@ -274,6 +274,7 @@ check("document.cookie", function () {
 // -- going somewhere
 check("pushState, absolute", function () { history.pushState(1, "", A + "/pushed?y"); same(location.pathname + location.search, "/pushed?y"); history.replaceState(null, "", "/dir/page.html?x=1"); same(document.URL, A + "/dir/page.html?x=1"); });
 check("hashchange", function () { var end = heard(window, "hashchange"); location.hash = "#there"; return end.then(function () { same(location.hash, "#there"); history.replaceState(null, "", "/dir/page.html?x=1"); }); });
+check("hashchange by location.replace", function () { var end = heard(window, "hashchange"); location.replace(location.href.split("#")[0] + "#replaced"); return end.then(function () { same(location.hash, "#replaced"); history.replaceState(null, "", "/dir/page.html?x=1"); }); });
 function going(how) {
   return framed("/going.html?" + how).then(function (frame) {
     return new Promise(function (done, failed) {

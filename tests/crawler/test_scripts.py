@@ -183,6 +183,12 @@ def test_a_long_map_and_many_names_are_read_in_time() -> None:
     assert list(script_references(source, names=PageNames(names))) == []
 
 
+def test_pictures_by_code_points_take_no_tries_from_others() -> None:
+    source = "e = {a: 'unicode/1f9ee.png?v8', b: '1f1e6-1f1eb.svg', c: 'unicode/260e-fe0f.png'}; home = 'README.md'"
+    assert set(found(source, is_doubted=True)) == {"/docs/README.md", "/assets/README.md", "/README.md"}
+    assert "/assets/5d5d9eef.svg" in found("x = '5d5d9eef.svg'", is_doubted=True)
+
+
 def test_the_navigation_of_doxygen_and_pictures_in_markup_are_found() -> None:
     tree = 'var NAVTREEINDEX =\n[\n"annotated.html",\n"files.html"\n];'
     assert found(tree) == ["/assets/navtreeindex0.js", "/assets/navtreeindex1.js"]
