@@ -20,7 +20,7 @@ from herodotus.home.clock import unix_seconds
 from herodotus.home.folder import Home
 from herodotus.operate import lab_ring, lab_web
 from herodotus.operate.cli.commands.ring import DEMO_DELAY_S
-from herodotus.operate.http_questions import NoAnswer
+from herodotus.operate.http_questions import NoAnswer, ask
 from herodotus.operate.lab_ring import LabPeer
 from tests.herodotus.test_ring_lab import free_base, herodotus, status, until
 
@@ -83,6 +83,17 @@ def captured(peer: LabPeer, urls: set[str]) -> set[str]:
     return found & urls
 
 
+def answers_for_the_ring(peer: LabPeer) -> bool:
+    """A question in words, to all peers: some pages are in the indexes, the last ones may not be yet."""
+    try:
+        told = ask(peer.http, "/api/v1/search?q=status:200")
+    except NoAnswer:
+        return False
+    return bool(
+        told["ring"]["share"] == 1 and told["ring"]["peers"] > 1 and told["pages"] > len(told["hits"]) > 0
+    )
+
+
 def shares(peers: list[LabPeer]) -> list[tuple[int, str]]:
     """Where on the circle whose stretch ends, in order."""
     return sorted(
@@ -112,6 +123,7 @@ def test_eight_peers_crawl_the_made_up_web_wholly_once_politely_and_each_its_sha
     assert pages == Counter(expected)
     assert min(spacings(lines).values()) >= DEMO_DELAY_S - 1.1 * ROUNDED_S
     assert captured(peers[0], expected) == expected
+    anyio.run(until, lambda: all(map(answers_for_the_ring, peers)), CRAWLED_S)
     ends = shares(peers)
     fetched = Counter({peer.peer: status(peer)["crawl"]["fetched"] for peer in peers})
     assert sum(fetched.values()) == len(expected)

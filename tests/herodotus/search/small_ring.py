@@ -66,6 +66,7 @@ class Calls:
     ) -> bytes:
         self.ring.carried.append((service, to.peer, len(body)))
         with anyio.move_on_after(deadline_s):
+            await anyio.sleep(self.ring.travel_s())
             answer = await self._answer(to.peer, service, body)
             self.ring.carried.append((service, self.me, len(answer)))
             return answer
@@ -159,6 +160,8 @@ class SmallRing:
         self.contacts = {contact.peer: contact for contact in contacts}
         self.odd: dict[PeerKey, Answering] = {}
         self.absent: dict[PeerKey, float] = {}
+        self.travel_s: Callable[[], float] = lambda: 0.0
+        """Of a question and its answer together."""
         self.carried: list[tuple[str, PeerKey, int]] = []
         """Service, to whom, and how many bytes."""
         settings = SearchSettings(patience_s=patience_s)

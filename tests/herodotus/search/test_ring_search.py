@@ -234,7 +234,7 @@ async def test_the_answer_says_what_part_of_the_ring_is_in_it(ring: SmallRing) -
     ring.odd.update(dict.fromkeys(sorted(ring.peers)[1:], dead))
     results = await some_peer(ring, 0).ask(WEB.words[0])
     assert results.ring is not None
-    assert 0.1 < results.ring.share < 0.7
+    assert 0.5 < results.ring.share < 0.95
     assert results.ring.peers == 1
     assert results.ring.percent < 100
 
@@ -258,6 +258,16 @@ async def test_a_peer_answers_only_for_what_it_holds(ring: SmallRing) -> None:
     )  # fmt: skip
     with pytest.raises(RefusedError, match=wire.ELSEWHERE):
         await peer.services.services.calls[wire.ASK](other.key, wire.encode_ask(asked))
+
+
+async def test_a_peer_asks_others_only_for_what_it_does_not_hold(ring: SmallRing) -> None:
+    for peer in ring.peers.values():
+        ring.carried.clear()
+        results = await peer.ask(WEB.words[0])
+        asked = {key for service, key, _ in ring.carried if service == wire.ASK} - {peer.key}
+        assert results.ring is not None
+        assert (results.ring.share, results.ring.peers) == (1.0, 1 + len(asked))
+        assert len(asked) <= 3, "it holds six of eight parts itself"
 
 
 async def test_a_question_costs_few_bytes(ring: SmallRing) -> None:
