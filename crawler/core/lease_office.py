@@ -46,6 +46,8 @@ PLACES_OF_ONE_MAX = 128
 ON_TIME_MAX = 16
 """Promises beyond that are further away than a lease lives."""
 ROUNDING_S = 1e-6
+SENT_ROUNDED_S = 1e-3
+"""Times travel in whole milliseconds."""
 LATE_SHARE_MAX = 0.25
 """Of the longest window, for a holder's slow line: 7.5 s at the public floor. Slower lines cannot be polite here."""
 ABREAST_MAX = 256
@@ -240,7 +242,9 @@ class LeaseOffice:
             # Windows come back early, as few peers have as much to do as their window lasts. Nobody is kept waiting by
             # who goes where others were to be.
             starts_at = min(starts_at, book.first_gap(max(now, not_before), lasts_s))
-        latest = now + self._terms.life_s - lasts_s
+        # At its address the window is longer by its last fetch, and must not outlive a lease there either.
+        beyond_s = 0.0 if book.is_address or book.is_free else self.tail_s(subject) + SENT_ROUNDED_S
+        latest = now + self._terms.life_s - lasts_s - beyond_s
         promised = [window.starts_at for window in book.windows if window.starts_at > now]
         if book.is_address and starts_at > now and len(promised) >= book.lanes * (1 + book.on_time):
             # A promise is kept even if those before are late, and then both are connected. So an address of which

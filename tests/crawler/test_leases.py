@@ -108,7 +108,9 @@ def test_a_failure_makes_all_wait_longer_each_time_and_a_good_answer_ends_it() -
         window = granted(office.ask(A, HOST, 5, now))
         office.give_back(A, HOST, window.number, OriginReport(status=status, duration_s=0.1), now)
         answer = office.ask(B, HOST, 1, now)
-        at = answer.starts_at if isinstance(answer, Window) else answer.until + PUBLIC.life_s - PUBLIC.slack_s
+        tail_s = office.tail_s(HOST) + 0.001
+        latest_s = PUBLIC.life_s - PUBLIC.slack_s - tail_s
+        at = answer.starts_at if isinstance(answer, Window) else answer.until + latest_s
         rests.append(at - now)
         if isinstance(answer, Window):
             office.give_back(B, HOST, answer.number, UNUSED, now)
@@ -325,3 +327,19 @@ def test_a_window_cannot_be_moved_to_where_its_host_rests() -> None:
     moved = office.shift(A, HOST, window.number, 20.0, 21.0, 0.0)
     assert moved is not None
     assert (moved.starts_at, moved.ends_at) == (20.0, 21.0)
+
+
+def test_a_window_promised_far_ahead_has_room_for_its_last_fetch_at_its_address() -> None:
+    """Else its address's steward refuses it, and the host's is asked again and again until it is nearer."""
+    fitting = 0
+    for rest_s in range(50, 61):
+        office, addresses = LeaseOffice(PUBLIC), LeaseOffice(PUBLIC)
+        office.set_crawl_delay(HOST, rest_s, 0.0)
+        window = office.ask(A, HOST, 1, 0.0)
+        if isinstance(window, Wait):
+            continue
+        fitting += 1
+        lasts_s = window.ends_at - window.starts_at + office.tail_s(HOST)
+        asked = addresses.ask(A, "address:192.0.2.1", 1, 0.0, not_before=window.starts_at, lasts_s=lasts_s)
+        assert isinstance(asked, Window)
+    assert fitting == 9  # the one second of the window and 0.6 s for its last fetch lie before 60
