@@ -256,7 +256,7 @@ def test_a_slow_steward_gives_way_to_the_next_holder_and_comes_back_and_nobody_i
         for carries, is_given in ((NARROW - 1, True), (NARROW + 1, False)):
             steward_in(slow)._parts.own_queue.carries = carries  # as copies would have shown
             while slow.stewards(key) == is_given:  # noqa: ASYNC110  # nobody tells
-                await anyio.sleep(1)
+                await anyio.sleep(0.01)  # its silence is reckoned from this moment on
             at = anyio.current_time()
             await anyio.sleep(NEWS_S)
             assert len([one for one in world.members if one.stewards(key)]) == 1
