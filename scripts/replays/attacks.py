@@ -180,7 +180,7 @@ try {
 setInterval(function () { new BroadcastChannel("victim").postMessage("secret"); }, 200);</script>"""
 _START = """<!doctype html><title>evil</title><body><iframe src="OTHER/"></iframe><script>
 var gains = [], isOver = false, salt = Math.random(), other = "OTHER";
-var port = location.port || (/:(\\d+)\\/web\\//.exec(document.baseURI) || [])[1] || "PORT";
+var port = new URL(String(location)).port || (/:(\\d+)\\/web\\//.exec(document.baseURI) || [])[1] || "PORT";
 var portals = ["127.0.0.1", "localhost", "[::1]", "127.1", "2130706433", "0x7f.1", "0.0.0.0", "127.0.0.2", "localhost.",
   "[::ffff:127.0.0.1]", "x.localhost", "127.0.0.3"].map(function (host) { return "http://" + host + ":" + port; });
 addEventListener("message", function (event) { if (event.data && event.data.gain) gains.push(event.data.gain); });
@@ -204,7 +204,7 @@ function work(code) { new Worker(URL.createObjectURL(new Blob([code], { type: "t
 function tried(number, attack) {
   function gained(what) {
     gains.push(number + ": " + what);
-    if (location.protocol === "data:") parent.postMessage({ gain: number + ": " + what }, "*");
+    if (String(location).indexOf("data:") === 0) parent.postMessage({ gain: number + ": " + what }, "*");
   }
   function read(answer) {  // its own page it may read
     return answer.text().then(function (text) {
@@ -231,7 +231,7 @@ def _page(attacks: Mapping[str, str], tcp_port: int, udp_port: int) -> str:
 
 
 _RAW = """<!doctype html><title>evil</title><body><script>
-var gains = [], port = location.port || (/:(\\d+)\\/web\\//.exec(document.baseURI) || [])[1];
+var gains = [], port = new URL(String(location)).port || (/:(\\d+)\\/web\\//.exec(document.baseURI) || [])[1];
 addEventListener("message", function (event) { if (event.data && event.data.gain) gains.push(event.data.gain); });
 document.body.appendChild(document.createElement("iframe")).src =
   "data:text/html;base64," + btoa(atob("PAGE").replace('"PORT"', '"' + port + '"'));

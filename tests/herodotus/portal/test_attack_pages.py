@@ -29,7 +29,7 @@ function nothing() { if (!/^(Gained|Nothing)/.test(document.title)) document.tit
 function tried(work) {
   return Promise.resolve().then(work).then(function (g) { if (g) gained(g); }, function () {});
 }
-var portal = location.origin;
+var portal = new URL(String(location)).origin;  // as the browser has it
 // A window of the page's own, in which no script of ours has changed anything.
 function raw() { return document.body.appendChild(document.createElement('iframe')).contentWindow; }
 setTimeout(nothing, 1000);
@@ -70,7 +70,7 @@ POLYGLOTS = {
 }  # fmt: skip
 
 CLICKED = f"""<!DOCTYPE html><title>Waiting</title><button id=b>b</button><button id=c>c</button><script>
-var portal = location.origin;
+var portal = new URL(String(location)).origin;  // as the browser has it
 var outer = parent === window ? top : parent;
 function say(address) {{ outer.postMessage({{hd: 'go', url: address}}, '*'); }}
 b.onclick = function () {{

@@ -75,7 +75,7 @@ function attempt(name, work) {
   tried += 1;
   all.push(Promise.resolve().then(work).then(note, function () {}));
 }
-var portal = new URL(location.href).protocol + "//" + new URL(location.href).host;
+var real = new URL(String(location)), portal = real.protocol + "//" + real.host;  // as the browser has it
 attempt("origin", function () { return self.origin === portal && self.origin; });
 attempt("api", function () {
   return fetch(portal + "/api/v1/status").then(function (a) { return a.ok && a.url.indexOf("/web/") < 0 && "read"; });

@@ -25,7 +25,7 @@ function tried(name, attack) {
 addEventListener("load", function () {
   // A second window of the page's own, where no script of ours has changed anything.
   var raw = document.body.appendChild(document.createElement("iframe")).contentWindow;
-  var portal = location.href.split("/web/")[0];
+  var portal = String(location).split("/web/")[0];
   tried("origin", () => URL.createObjectURL(new Blob([])).split("/")[0]);  // of what the browser goes by
   tried("storage", () => { raw.localStorage.a = 1; return raw.localStorage.a; });
   tried("cookie", () => { raw.document.cookie = "a=b"; return raw.document.cookie; });
