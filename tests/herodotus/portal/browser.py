@@ -13,6 +13,8 @@ import aiohttp
 import anyio
 
 WAIT_S = 45.0
+ANSWERED_S = 5.0
+"""A page that goes to another process while it is asked may never answer: it is asked again."""
 _LISTENING = re.compile(r"DevTools listening on (ws://\S+)")
 
 
@@ -117,11 +119,9 @@ class Browser:
             while True:
                 frames = [one for one in self.frames.values() if one != self.session]
                 for session in frames if framed else [self.session, *(frames if anywhere else [])]:
-                    try:
+                    with anyio.move_on_after(ANSWERED_S), suppress(RuntimeError):  # the page goes just now
                         if await self.run(script, session):
                             return session
-                    except RuntimeError:  # the page goes just now
-                        continue
                 await self._next_event()
 
     async def _next_event(self) -> None:
