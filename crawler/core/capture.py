@@ -14,10 +14,12 @@ more than the limit is a bomb: what is over the limit is never produced.
 import hashlib
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from functools import lru_cache
-from typing import NamedTuple, NewType
+from itertools import chain
+from typing import IO, NamedTuple, NewType, cast
 
 import brotli
 import zstandard
@@ -248,6 +250,9 @@ def is_packed_xml(url: str) -> bool:
     return url.partition("?")[0].endswith(".xml.gz")
 
 
+_SLICE_BYTES = 2**16
+
+
 def decoded(body: bytes, content_encoding: str, bytes_max: int = DECODED_BYTES_MAX) -> Decoded:
     """The content, cut at `bytes_max`; of a damaged body as much as can be decoded."""
     codings = [coding.strip().lower() for coding in content_encoding.split(",")]
@@ -277,21 +282,27 @@ def _undo(coding: str, body: bytes, bytes_max: int) -> Decoded:
 def _inflated(body: bytes, bytes_max: int, *, window_bits: int) -> Decoded:
     decompressor = zlib.decompressobj(window_bits)
     pieces: list[bytes] = []
-    room = bytes_max
-    rest = body
+    room, read = bytes_max, 0
     try:
-        while rest and room > 0 and not decompressor.eof:
-            piece = decompressor.decompress(rest, min(room, 2**18))
-            rest = decompressor.unconsumed_tail
-            pieces.append(piece)
-            room -= len(piece)
-            if not piece and not rest:
+        for given in _slices(body):
+            rest, read = given, read + len(given)
+            while rest and room > 0 and not decompressor.eof:
+                piece = decompressor.decompress(rest, min(room, 2**18))
+                rest = decompressor.unconsumed_tail
+                pieces.append(piece)
+                room -= len(piece)
+            if room <= 0 or decompressor.eof:
                 break
     except zlib.error:
         return Decoded(b"".join(pieces), False)
     # Behind a gzip member any bytes may stand; a deflate stream has no mark, and much else begins like a short one.
-    is_all = decompressor.eof and not (window_bits != 31 and decompressor.unused_data)
-    return Decoded(b"".join(pieces), is_all or room <= 0)
+    has_more = decompressor.unused_data or read < len(body)
+    return Decoded(b"".join(pieces), (decompressor.eof and not (window_bits != 31 and has_more)) or room <= 0)
+
+
+def _slices(body: bytes) -> Iterator[bytes]:
+    """What is not read yet is copied by decoders each time: of 30 MiB at once they made 60 more."""
+    return (body[at : at + _SLICE_BYTES] for at in range(0, len(body), _SLICE_BYTES))
 
 
 def _brotli(body: bytes, bytes_max: int) -> Decoded:
@@ -299,11 +310,14 @@ def _brotli(body: bytes, bytes_max: int) -> Decoded:
     pieces: list[bytes] = []
     room = bytes_max
     try:
-        piece = decompressor.process(body, output_buffer_limit=2**18)
-        while piece and room > 0:
-            pieces.append(piece[:room])
-            room -= len(piece)
-            piece = decompressor.process(b"", output_buffer_limit=2**18)
+        for given in _slices(body):
+            piece = decompressor.process(given, output_buffer_limit=2**18)
+            while piece and room > 0:
+                pieces.append(piece[:room])
+                room -= len(piece)
+                piece = decompressor.process(b"", output_buffer_limit=2**18)
+            if room <= 0:
+                break
     except brotli.error:
         return Decoded(b"".join(pieces), False)
     return Decoded(b"".join(pieces), decompressor.is_finished() or room <= 0)
@@ -314,13 +328,25 @@ _ZSTD_END = b"\xa7" * 64
 _ZSTD_END_FRAME = zstandard.ZstdCompressor().compress(_ZSTD_END)
 
 
+class _Followed:
+    """One after the other, read as a file without a copy of both together."""
+
+    def __init__(self, *parts: bytes) -> None:
+        self._slices = chain.from_iterable(map(_slices, parts))
+
+    def read(self, size: int) -> bytes:
+        del size  # a slice is less than a decoder asks for
+        return next(self._slices, b"")
+
+
 def _zstd(body: bytes, bytes_max: int) -> Decoded:
     """The decoder does not say that a body is cut: only behind a whole one is a frame of ours read."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
     pieces: list[bytes] = []
     room = bytes_max + len(_ZSTD_END)
+    source = cast("IO[bytes]", _Followed(body, _ZSTD_END_FRAME))
     try:
-        with decompressor.stream_reader(body + _ZSTD_END_FRAME, read_across_frames=True) as reader:
+        with decompressor.stream_reader(source, read_across_frames=True) as reader:
             while room > 0 and (piece := reader.read(min(room, 2**18))):
                 pieces.append(piece)
                 room -= len(piece)

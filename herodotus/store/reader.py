@@ -124,7 +124,7 @@ class MemberCache:
             if at != self._at:
                 self._at = None
                 self._content, self._rest = b"", b""  # not held beside the next, which may be as large
-                if place.length > LARGE_BYTES:
+                if place.length > LARGE_BYTES or self._files.known_large(place) is not None:
                     return read_large(self._files, place)
                 data = self._bytes_at(place)
                 try:

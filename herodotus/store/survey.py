@@ -42,8 +42,8 @@ from herodotus.store.streams import Cursor, Query, Stream
 logger = logging.getLogger(__name__)
 
 CAPTURES_A_STEP = 64
-LINKS_A_STEP = 40_000
-"""A step ends with the capture in which it has found so many: 20 MB. A page has up to 20,000."""
+LINKS_A_STEP = 20_000
+"""A step ends with the capture in which it has found so many: 10 MB. A page has up to 20,000."""
 READ_BYTES_MAX = 4 << 20
 """Of a page that is read for its links: twice as much as is read of it."""
 ROWS_A_STEP = 2_048

@@ -1,4 +1,5 @@
 import gzip
+import random
 import tracemalloc
 import zlib
 
@@ -106,3 +107,40 @@ def test_of_a_brotli_bomb_no_more_is_unpacked_than_may_be_kept(monkeypatch: pyte
     monkeypatch.setattr(brotli, "Decompressor", Counting)
     assert decoded(bomb, "br", 500_000) == (bytes(500_000), True)
     assert sum(unpacked) < 2_000_000
+
+
+@pytest.mark.parametrize("coding", CODERS)
+def test_a_body_of_many_slices_is_decoded_and_its_end_is_seen(coding: str) -> None:
+    data = random.Random(1).randbytes(5 * 2**16)
+    packed = CODERS[coding](data)
+    assert decoded(packed, coding) == (data, True)
+    assert decoded(packed, coding, 2**16 + 1) == (data[: 2**16 + 1], True)
+    content, is_whole = decoded(packed[:-1], coding)
+    assert not is_whole
+    assert data.startswith(content)
+    for behind in (b"junk", bytes(2**17)):
+        assert decoded(packed + behind, coding).is_whole == (coding == "gzip")
+
+
+def test_what_stands_behind_a_stream_that_ends_with_a_slice_is_seen() -> None:
+    # Stored, so that the stream is exactly one slice long: head 2, five for the block, sum 4.
+    packed = zlib.compress(bytes(2**16 - 11), 0)
+    filler = b"x" * 100
+    assert decoded(packed, "deflate").is_whole
+    assert not decoded(packed + filler, "deflate").is_whole
+
+
+@pytest.mark.parametrize(
+    ("coding", "packed"),
+    [
+        ("deflate", zlib.compress(random.Random(1).randbytes(2**23), 0)),
+        ("br", brotli.compress(random.Random(1).randbytes(2**23), quality=0)),
+    ],
+    ids=["deflate", "br"],
+)
+def test_what_is_not_decoded_of_a_large_body_is_not_copied(coding: str, packed: bytes) -> None:
+    tracemalloc.start()
+    decoded(packed, coding, 2**18)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**21
