@@ -22,9 +22,8 @@ SETTINGS_MAX, SETTING_CHARS_MAX = 8, 120
 _FILES_MAX, _FOLDERS_MAX = 30, 4
 PICTURES_MAX = 8
 """That a script names without their folder, mostly `images`: Leaflet, Lightbox and others find it by a style."""
-TILES_MAX = 30
-"""Of a map that fills a window: four rows of six, and those that are seen in part."""
 WINDOW_PX, TILE_PX = (1280, 800), 256
+"""A map is taken to fill such a window, which shows at most five rows of six tiles."""
 _ZOOM_MAX = 22
 
 _STRING = r"(?:\"[^\"\\\n]{0,100}\"|'[^'\\\n]{0,100}')"
@@ -319,7 +318,7 @@ def map_tiles(source: str) -> Iterator[str]:
             latitude, longitude = longitude, latitude
     if abs(latitude) > 85 or abs(longitude) > 180 or zoom > _ZOOM_MAX:
         return
-    for x, y in islice(_tiles(latitude, longitude, zoom), TILES_MAX):
+    for x, y in _tiles(latitude, longitude, zoom):
         address = template[1]
         for name, value in (
             ("z", str(zoom)),

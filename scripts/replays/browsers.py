@@ -85,13 +85,13 @@ class _Firefox:
         while waiting:
             one = waiting.pop(0)
             waiting += one["children"] or []
-            try:
+            result: dict[str, Any] = {"type": "silence"}
+            # A frame that waits for a person, or that was stopped, does not answer; its late answer is passed over.
+            with suppress(RuntimeError), anyio.move_on_after(ANSWER_S):
                 result = await self.call(
                     "script.evaluate", expression=f"JSON.stringify({expression})",
                     target={"context": one["context"]}, awaitPromise=False,
                 )  # fmt: skip
-            except RuntimeError:
-                continue
             if result["type"] == "success":
                 found.append(json.loads(result["result"].get("value", "null")))
         return found
