@@ -43,6 +43,8 @@ OWN_SAMPLE_MIN: Final = 10_000
 """Documents of this peer's index, above which it knows how rare words are: a word in 1 % of them to within a tenth."""
 SAMPLES_MAX: Final = 16
 """Peers that are asked how rare words are."""
+SAMPLE_SHARE: Final = 0.75
+"""Of them that must have answered; the rest are not waited for."""
 WEIGHTS_KEPT: Final = 4_096
 WEIGHTS_KEPT_S: Final = 600.0
 """A word then weighs the same on each page of results."""
@@ -301,18 +303,22 @@ class _Asking:
             if found[0].documents >= OWN_SAMPLE_MIN:
                 return found
 
-        async def ask(peer: PeerKey) -> None:
-            body = await self._call(peer, wire.WORDS, wire.encode_ask_words(words))
-            if body is not None:
-                try:
-                    found.append(wire.decode_words(body, len(words)))
-                except MalformedError as error:
-                    self._search.disbelieve(peer, error)
-
-        others = [peer for peer in peers if peer != self._me]
+        others = [peer for peer in peers if peer != self._me][:SAMPLES_MAX]
+        enough = len(found) + SAMPLE_SHARE * len(others)
         with anyio.move_on_after(self._patience_s / 2):
             async with anyio.create_task_group() as tasks:
-                for peer in others[:SAMPLES_MAX]:
+
+                async def ask(peer: PeerKey) -> None:
+                    body = await self._call(peer, wire.WORDS, wire.encode_ask_words(words))
+                    if body is not None:
+                        try:
+                            found.append(wire.decode_words(body, len(words)))
+                        except MalformedError as error:
+                            self._search.disbelieve(peer, error)
+                    if len(found) >= enough:
+                        tasks.cancel_scope.cancel()
+
+                for peer in others:
                     tasks.start_soon(ask, peer)
         return found
 

@@ -89,6 +89,21 @@ async def test_two_silent_peers_change_no_answer(ring: SmallRing) -> None:
     assert anyio.current_time() - started_s < 18 * 1.0, "the first question waits for half of its time"
 
 
+async def test_how_rare_words_are_waits_for_most_of_a_sample_and_not_for_all(
+    ring: SmallRing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("herodotus.search.ring_search.SAMPLE_SHARE", 0.5)
+    peer = some_peer(ring, 0)
+    await peer.ask(WEB.words[0])
+    asked = sorted({key for service, key, _ in ring.carried if service == wire.WORDS} - {peer.key})
+    assert len(asked) > 1
+    ring.odd[asked[0]] = silent
+    started_s = anyio.current_time()
+    await peer.ask(WEB.words[1])
+    took_s = anyio.current_time() - started_s
+    assert 0.5 <= took_s < 0.6, "half of a second for the hits of the silent one, and none for its words"
+
+
 async def test_peers_that_are_away_are_not_asked(ring: SmallRing) -> None:
     gone = sorted(ring.peers)[:2]
     ring.absent.update(dict.fromkeys(gone, 0.0))
