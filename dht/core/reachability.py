@@ -307,8 +307,13 @@ class ReachabilityMachine:
                 return (
                     f"Half open: {arrives} {spot.port} arrives, {other} {spot.port} does not. {spot.advice}"
                 )
-        if any(one.is_reached or one.by_stream for one in self._answers):
+        if any(one.by_stream for one in self._answers):
             return f"{_FILTERED} {spot.advice}"
+        if any(one.is_reached for one in self._answers):
+            return (
+                f"Not callable yet: TCP {spot.port} does not arrive, and UDP {spot.port} from those whom this peer has"
+                f" called, as far as is known. {spot.advice}"
+            )
         return f"Not callable yet: {tried} tried, and none got through to {spot}. {spot.advice}"
 
     def _become(self, standing: Reachability, reason: str) -> None:

@@ -63,7 +63,7 @@ def untruth(claim: Claim, case: Case) -> str:
         case "member" | "trust" if not is_open:
             missing = " and ".join(one for one in arrives if not arrives[one])
             return f"strangers do not get through by {missing}"
-        case "member" | "closed" if not case.is_called:
+        case "closed" if not case.is_called:
             return "no call of another peer comes in"
         case "half" if not arrives[claim.arrives] or is_open:
             return f"by UDP {_got(case.by_udp)}, by TCP {_got(case.by_tcp)}"

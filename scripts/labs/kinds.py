@@ -165,6 +165,14 @@ def kinds(lab: Laboratory, asked: Asked) -> Rows:
         lab.note("the web is crawled", is_crawled, words)
         lab.say(f"the web is crawled: {words}")
         rows = _rows(ring, made, strangers[1], {row.kind: row.true_after_s for row in rows})
+        for row in rows:
+            if (
+                row.claim.standing == "member"
+            ):  # its owner sees no difference between an idle line and a useless one
+                words = (
+                    f"{row.fetched} fetched, {row.held} held, {'' if row.case.is_called else 'not '}called"
+                )
+                lab.note(f"{row.kind}: others call it", row.case.is_called, words)
     for row in rows:
         lab.note(f"{row.kind}: what it says is the case", not row.why_not, row.why_not or row.sentence)
     return [row.shown() for row in rows]

@@ -71,11 +71,6 @@ def test_true_claims_are_found_true() -> None:
             Case(by_udp=True, by_tcp=True, is_owner=False, is_called=True),
             "owns nothing",
         ),
-        (
-            Claim(standing="member"),
-            Case(by_udp=True, by_tcp=True, is_owner=True, is_called=False),
-            "no call of another peer",
-        ),
         (Claim(standing="leaf"), OPEN, "get through by UDP and TCP"),
         (
             Claim(standing="leaf"),
