@@ -35,13 +35,12 @@ from herodotus.core.settings.fields import HostPort, PeerDoor
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.core.supplies import Supplies
 from herodotus.peers.membership import FinderParts
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_connection import SharedLine
 from herodotus.portal.http_relay import ANSWER_S, AT_ONCE, BODY_BYTES_MAX, HEADERS_SAID
 from herodotus.portal.other_holders import PortalAddress
-from herodotus.portal.request import Request
 from simnet.host import SimulatedPort, TrioCarrier
 from simnet.lines import LinePort, Lines, SimulatedLine
 from simnet.origins import Origins, SimulatedFetcher

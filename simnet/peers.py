@@ -46,8 +46,7 @@ from herodotus.crawl.daily import NotCrawling
 from herodotus.crawl.stewards.office import stewarded_by
 from herodotus.home.folder import Home, NewHome, create_home
 from herodotus.peer import Peer, PeerParts
-from herodotus.portal.answer import Answer
-from herodotus.portal.request import Request
+from herodotus.portal.answer import Answer, Request
 from herodotus.store.engine import Archive
 from simnet.host import SimulatedPort, TrioCarrier, run_world
 from simnet.machines import KeptState, SimulatedMachine, Surroundings

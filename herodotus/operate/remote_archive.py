@@ -18,8 +18,8 @@ from herodotus.core.search.grammar import parse
 from herodotus.core.warc import format_date, format_digits
 from herodotus.home.clock import unix_seconds
 from herodotus.operate.http_questions import NoAnswer, NotAnAddress, no_answer
+from herodotus.portal.answer import query_of
 from herodotus.portal.api.search import FoundPages
-from herodotus.portal.request import query_of
 from herodotus.portal.targets import parse_http_date
 
 _ANSWER_S = 60.0  # a large capture over a slow line

@@ -1,4 +1,6 @@
-"""What is sent back? A whole answer as a value, so that any server, or a simulated one, can carry it.
+"""What was asked, and what is sent back? Both are values, so that any server, or a simulated one, can carry them.
+
+The target of a request is raw, because archived addresses stand in it.
 
 How does an answer become what this request asked for? Validators, ranges and compression, without sockets.
 """
@@ -8,14 +10,74 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
 
 from herodotus.core.captures import LargeBody, stretch_of
-from herodotus.portal.request import Request
+
+PARAMETERS_MAX = 64
+BODY_BYTES_MAX = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """`headers` by lower-case name; `target` is path and query as they came over the wire."""
+
+    method: str = "GET"
+    target: str = "/"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    client: str = ""
+    """Where it came from, as far as a connection tells."""
+    body: bytes = b""
+    """Of an order; readers send none that is looked at."""
+    is_http_1_0: bool = False
+    """As no browser has spoken for long, and some proxies do."""
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    @property
+    def query(self) -> str:
+        return self.target.partition("?")[2]
+
+    def header(self, name: str) -> str:
+        return self.headers.get(name, "")
+
+    def parameters(self) -> list[tuple[str, str]]:
+        """Decoded, in order; ValueError where there are more than anybody needs."""
+        return parse_qsl(
+            self.query, keep_blank_values=True, errors="replace", max_num_fields=PARAMETERS_MAX, separator="&"
+        )
+
+    def parameter(self, name: str) -> str:
+        return dict(reversed(self.parameters())).get(name, "")
+
+
+def query_of(pairs: Iterable[tuple[str, str]]) -> str:
+    """What `parameters` reads back."""
+    return urlencode(list(pairs), quote_via=quote, errors="replace")
+
+
+def wants_json(request: Request) -> bool:
+    """A browser takes both, and gets the page."""
+    accept = request.header("accept")
+    return "json" in accept and "text/html" not in accept
+
+
+def parsed_address(address: str) -> IPv4Address | IPv6Address | None:
+    """An IPv4 address also where a socket of IPv6 shows it."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed
+
 
 STYLE = "\n" + (Path(__file__).parent / "templates" / "style.css").read_text("utf-8")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()

@@ -35,6 +35,7 @@ from herodotus.portal.answer import (
     PUBLIC,
     Answer,
     Headers,
+    Request,
     accepts,
     data,
     document,
@@ -42,6 +43,7 @@ from herodotus.portal.answer import (
     html,
     moved,
     problem,
+    wants_json,
 )
 from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError, bent, is_short
 from herodotus.portal.cdx import format_rows, moment_named, parse_question, ranges_around
@@ -61,7 +63,6 @@ from herodotus.portal.memento import (
 from herodotus.portal.other_holders import RELAYED, Elsewhere
 from herodotus.portal.rendering import FORM_HEADERS, listing_page, not_archived_page, trouble_page
 from herodotus.portal.replay import Replay, is_quick, links_of, our_script, replay_answer
-from herodotus.portal.request import Request, wants_json
 from herodotus.portal.targets import (
     NEWEST,
     BadQuestionError,

@@ -11,8 +11,7 @@ from math import ceil
 
 from crawler.core.urls import is_public
 from dht.core.limits import Buckets, Rate
-from herodotus.portal.answer import PUBLIC, Answer, problem
-from herodotus.portal.request import Request, parsed_address
+from herodotus.portal.answer import PUBLIC, Answer, Request, parsed_address, problem
 
 CLIENTS_MAX = 20_000
 """Some 5 MB."""

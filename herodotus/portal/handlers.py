@@ -25,7 +25,18 @@ from herodotus.core.orders import Order, OrderReport, Say
 from herodotus.core.ports import Workers
 from herodotus.core.replay import NamedSite, Names, checked_origin, is_worker_registration, read_label
 from herodotus.core.status import PeerStatus
-from herodotus.portal.answer import PUBLIC, Answer, document, finished, html, moved, problem, text
+from herodotus.portal.answer import (
+    PUBLIC,
+    Answer,
+    Request,
+    document,
+    finished,
+    html,
+    moved,
+    parsed_address,
+    problem,
+    text,
+)
 from herodotus.portal.api.addresses import AddressAnswers
 from herodotus.portal.api.captures import CaptureAnswers
 from herodotus.portal.api.completeness import NEAREST_BYTES_MAX, CompletenessAnswers
@@ -51,7 +62,6 @@ from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.order_form import OrderPages
 from herodotus.portal.other_holders import Directions, Elsewhere, Relay, RelayMaker
 from herodotus.portal.rendering import not_found_page, start_page
-from herodotus.portal.request import Request, parsed_address
 from herodotus.portal.ring_lists import TogetherPages
 from herodotus.portal.ring_questions import ANSWER_BYTES_MAX, AT_ONCE, Gatherer, Members
 from herodotus.portal.save_pages import SavePages, SavePort

@@ -14,9 +14,8 @@ import anyio
 from yarl import URL
 
 from crawler.ports import ConnectionRoom, FreeSlot
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.other_holders import RELAYED, PortalAddress
-from herodotus.portal.request import Request
 
 logger = logging.getLogger(__name__)
 

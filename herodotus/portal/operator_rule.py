@@ -19,9 +19,8 @@ from urllib.parse import urlsplit
 
 from herodotus.home.durable import set_aside, storage_failure, write_durably
 from herodotus.home.folder import Home
-from herodotus.portal.answer import Answer, problem
+from herodotus.portal.answer import Answer, Request, parsed_address, problem
 from herodotus.portal.other_holders import RELAYED
-from herodotus.portal.request import Request, parsed_address
 
 TOKEN_BYTES = 32
 _TOKEN = re.compile(r"[\w-]{32,}", re.ASCII)

@@ -16,11 +16,10 @@ from markupsafe import Markup
 from herodotus.core.errors import HerodotusError
 from herodotus.core.orders import Drain, NoticeOrder, Order, OrderReport, Pause, Resume, Say, Stay
 from herodotus.core.status import PeerStatus
-from herodotus.portal.answer import Answer, html, moved
+from herodotus.portal.answer import BODY_BYTES_MAX, Answer, Request, html, moved
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.rendering import render, render_part
-from herodotus.portal.request import BODY_BYTES_MAX, Request
 
 PATH = "/status/orders"
 _FORM = "application/x-www-form-urlencoded"

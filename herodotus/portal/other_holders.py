@@ -22,7 +22,7 @@ from herodotus.core.captures import CaptureId
 from herodotus.core.errors import ArchiveError, MalformedRecordError
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import format_digits
-from herodotus.portal.answer import Answer, html, problem
+from herodotus.portal.answer import Answer, Request, html, problem, query_of, wants_json
 from herodotus.portal.answer_cache import WeighedCache
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.lent_histories import (
@@ -36,7 +36,6 @@ from herodotus.portal.lent_histories import (
 )
 from herodotus.portal.memento import header_url
 from herodotus.portal.rendering import trouble_page
-from herodotus.portal.request import Request, query_of, wants_json
 from herodotus.portal.targets import Moment, spellings
 from herodotus.store import Catalogue, StoredCapture, Version, capture_of_file
 

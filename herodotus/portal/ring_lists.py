@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import address_key
-from herodotus.portal.answer import Answer, data
+from herodotus.portal.answer import Answer, Request, data, query_of, wants_json
 from herodotus.portal.archive_pages import LISTED_MAX, Asked, listed_by, listing, tried
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import (
@@ -44,7 +44,6 @@ from herodotus.portal.peer_rows import (
     read_listing,
     read_share,
 )
-from herodotus.portal.request import Request, query_of, wants_json
 from herodotus.portal.ring_questions import PEERS_ASKED_MAX, Gathered, Gatherer, cost_of_asking
 from herodotus.portal.targets import BadQuestionError, TargetKind, parse_web_target
 

@@ -18,9 +18,8 @@ import anyio
 from cachetools import TTLCache
 
 from herodotus.core.ports import Lane, Workers
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.other_holders import RELAYED, PortalAddress, Relay
-from herodotus.portal.request import Request
 
 logger = logging.getLogger(__name__)
 

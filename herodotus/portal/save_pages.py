@@ -23,13 +23,12 @@ import msgspec
 from dht.core.limits import Buckets, Rate
 from herodotus.core.replay import may_change
 from herodotus.core.saves import SaveOutcome, SaveResult
-from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
+from herodotus.portal.answer import PARAMETERS_MAX, PUBLIC, Answer, Request, html, moved, problem, wants_json
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.client_limits import CLIENTS_MAX, client_of
 from herodotus.portal.memento import header_url, memento_path
 from herodotus.portal.other_holders import ASKED_MAX, RELAYED, RELAYED_S, Directions, Relay
 from herodotus.portal.rendering import FORM_HEADERS, render
-from herodotus.portal.request import PARAMETERS_MAX, Request, wants_json
 from herodotus.portal.targets import BadQuestionError, TargetKind, parse_web_target, spellings, variants
 
 OF_ONE = Rate(per_second=1 / 12, burst=5.0)

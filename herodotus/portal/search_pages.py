@@ -18,13 +18,23 @@ from herodotus.core.search.fields import HOST, LANGUAGE, TYPE, UNKNOWN
 from herodotus.core.search.grammar import is_in_words
 from herodotus.core.search.questions import Order, Question
 from herodotus.core.warc import format_date
-from herodotus.portal.answer import PUBLIC, Answer, data, document, html, moved, problem
+from herodotus.portal.answer import (
+    PUBLIC,
+    Answer,
+    Request,
+    data,
+    document,
+    html,
+    moved,
+    problem,
+    query_of,
+    wants_json,
+)
 from herodotus.portal.api.search import found_pages
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.memento import Places, history_path, memento_path
 from herodotus.portal.rendering import render
-from herodotus.portal.request import Request, query_of, wants_json
 from herodotus.portal.targets import BadQuestionError
 from herodotus.portal.word_search import SECTION_MAX, Found, Scope, WordSearch, moment_shown
 

@@ -18,12 +18,11 @@ from herodotus.core.admission import Crowds
 from herodotus.core.errors import ArchiveError, PortTaken
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
-from herodotus.portal.answer import Answer, Passing
+from herodotus.portal.answer import BODY_BYTES_MAX, Answer, Passing, Request
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.client_limits import is_this_machine
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_connection import PACED_BYTES, Entry, HttpConnection, SharedLine
-from herodotus.portal.request import BODY_BYTES_MAX, Request
 
 logger = logging.getLogger(__name__)
 

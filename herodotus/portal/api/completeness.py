@@ -24,7 +24,7 @@ from crawler.core.link import DOUBTFUL_RULES, LinkKind
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import DAY_S
 from herodotus.core.warc import format_date, parse_date
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.api.captures import at_moment
 from herodotus.portal.api.endpoints import (
     AbsentError,
@@ -40,7 +40,6 @@ from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf, time_chosen
 from herodotus.portal.memento import memento_path
 from herodotus.portal.other_holders import RELAYED, Directions, Relay
-from herodotus.portal.request import Request
 from herodotus.portal.targets import moment_at, spellings
 from herodotus.store import Catalogue, StoredCapture
 

@@ -22,7 +22,7 @@ from herodotus.core.captures import position_of
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.warc import format_date, parse_date
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, query_of
 from herodotus.portal.api.captures import at_moment
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Date, Token, Url, moment_of
 from herodotus.portal.archive_pages import Asked
@@ -30,7 +30,6 @@ from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.memento import memento_path
 from herodotus.portal.peer_rows import earliest
-from herodotus.portal.request import query_of
 from herodotus.portal.ring_questions import Gatherer, cost_of_asking
 from herodotus.portal.targets import spellings
 from herodotus.portal.tokens import counted, number_of, place_of_token, position_of_token

@@ -19,7 +19,16 @@ from herodotus.core.errors import (
     told_to_readers,
 )
 from herodotus.core.ports import Lane, Workers
-from herodotus.portal.answer import PRIVATE, PUBLIC, Answer, json_bytes, problem
+from herodotus.portal.answer import (
+    BODY_BYTES_MAX,
+    PRIVATE,
+    PUBLIC,
+    Answer,
+    Request,
+    json_bytes,
+    problem,
+    query_of,
+)
 from herodotus.portal.api.endpoints import (
     AbsentError,
     ApiEndpoint,
@@ -35,7 +44,6 @@ from herodotus.portal.archive_questions import TooBusyError
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.other_holders import Elsewhere
-from herodotus.portal.request import BODY_BYTES_MAX, Request, query_of
 from herodotus.portal.targets import BadQuestionError
 
 DESCRIPTION_PATH = "/api/v1/openapi.json"

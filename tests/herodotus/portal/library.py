@@ -11,12 +11,11 @@ from herodotus.core.captures import Deposit
 from herodotus.core.status import PeerStatus
 from herodotus.core.warc import parse_digits
 from herodotus.machine import Machine
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.request import Request
 from herodotus.store.catalogue import ArchiveCatalogue
 from tests.herodotus.deposits import make_deposit
 from tests.herodotus.portal.statuses import STATUS

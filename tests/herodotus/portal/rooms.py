@@ -13,14 +13,13 @@ from herodotus.core.orders import Order, OrderReport, Say, Why
 from herodotus.core.search.answers import After, Results
 from herodotus.core.search.questions import Question
 from herodotus.machine import Machine
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.api.network import PeerFacts
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.handlers import Handlers, OwnSaves, PortalRooms
 from herodotus.portal.metrics import PortalFigures
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.other_holders import RELAYED, Elsewhere, PortalAddress
-from herodotus.portal.request import Request
 from herodotus.portal.word_search import WordSearch
 from herodotus.search.results import results
 from herodotus.store import Catalogue

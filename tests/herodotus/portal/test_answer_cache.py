@@ -12,11 +12,10 @@ from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.machine import Machine
 from herodotus.portal import Portal
-from herodotus.portal.answer import Answer, moved
+from herodotus.portal.answer import Answer, Request, moved
 from herodotus.portal.answer_cache import ANSWER_BYTES_MAX, ANSWERS_KEPT_BYTES_MAX, Front, WeighedCache
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.request import Request
 from herodotus.store.catalogue import ArchiveCatalogue
 from tests.herodotus.portal.library import HOME, Library, at, response
 from tests.herodotus.portal.test_server import parsed, received, status

@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from herodotus.portal.request import Request
+from herodotus.portal.answer import Request
 from tests.herodotus.operate.cli.processes import RunningPeer
 from tests.herodotus.portal.browser import Browser, browser
 from tests.herodotus.portal.library import SITE, Library, response

@@ -17,7 +17,7 @@ import zstandard
 from warcio.archiveiterator import ArchiveIterator
 
 from herodotus.core.warc import TIME_MAX_S, format_record
-from herodotus.portal.request import Request
+from herodotus.portal.answer import Request
 from herodotus.store.warc_export import export_warc
 from herodotus.store.warc_import import import_file
 from tests.herodotus.portal.library import HOST, SITE, Library, response

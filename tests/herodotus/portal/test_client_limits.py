@@ -3,8 +3,8 @@
 import pytest
 
 from dht.core.limits import Rate
+from herodotus.portal.answer import Request
 from herodotus.portal.client_limits import ClientLimits
-from herodotus.portal.request import Request
 
 RATE = Rate(per_second=2.0, burst=10.0)
 

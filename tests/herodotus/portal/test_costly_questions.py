@@ -12,12 +12,11 @@ import msgspec
 import pytest
 
 from herodotus.portal import archive_questions
-from herodotus.portal.answer import Answer, document, html
+from herodotus.portal.answer import Answer, Request, document, html
 from herodotus.portal.answer import _gzipped as gzipped
 from herodotus.portal.archive_questions import LARGE, Exact, TooBusyError, _history, _long_history
 from herodotus.portal.long_histories import LongHistory
 from herodotus.portal.replay import Replay, replay_answer
-from herodotus.portal.request import Request
 from herodotus.portal.targets import NEWEST
 from herodotus.store import Version
 from tests.herodotus.portal.library import HOME, HOST, SITE, Library, at, response

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herodotus.core.status import PeerStatus
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.request import Request
 from tests.herodotus.portal.statuses import STATUS
 
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from herodotus.core.removals import NOTHING_REMOVED, Removals, subject_of
-from herodotus.portal.request import Request
+from herodotus.portal.answer import Request
 from herodotus.store.sealing import seal
 from tests.herodotus.deposits import payload_digest
 from tests.herodotus.portal.library import HOME, HOST, SITE, response

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from herodotus.portal.request import Request
+from herodotus.portal.answer import Request
 from tests.herodotus.portal.library import HOME, HOST, ORIGIN, SITE, Library, response
 
 DOORS = (

@@ -18,14 +18,13 @@ from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.machine import Machine
 from herodotus.portal import Portal
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.archive_pages import ArchivePages, Asked
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.differences import DiffPages
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_relay import HttpRelay
 from herodotus.portal.other_holders import RELAYED_S, Elsewhere, PortalAddress
-from herodotus.portal.request import Request
 from herodotus.portal.save_pages import TOLD_BYTES_MAX, SavePages
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, HOST, ORIGIN, Library, no_cache, response

@@ -5,8 +5,7 @@ from http import HTTPStatus
 
 import pytest
 
-from herodotus.portal.answer import Answer, accepts, finished
-from herodotus.portal.request import Request
+from herodotus.portal.answer import Answer, Request, accepts, finished
 
 BODY = b"0123456789"
 TEXT = b"archive " * 500

@@ -7,10 +7,9 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.http_relay import AT_ONCE_OF_ONE, HttpRelay
 from herodotus.portal.other_holders import PortalAddress
-from herodotus.portal.request import Request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(20)]
 

@@ -12,12 +12,11 @@ from herodotus.core.captures import position_of
 from herodotus.core.index_rows import KEY_BYTES, address_key
 from herodotus.core.warc import parse_digits
 from herodotus.portal import peer_rows
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.api.completeness import read_nearest
 from herodotus.portal.cdx import FIELDS, decode_resume_key, encode_resume_key, parse_question
 from herodotus.portal.other_holders import PortalAddress
 from herodotus.portal.peer_rows import SHORT_PARTS_MAX, earliest, read_share
-from herodotus.portal.request import Request
 from herodotus.portal.targets import URL_CHARS_MAX
 from tests.herodotus.portal.library import HOME, SITE, response
 from tests.herodotus.portal.rooms import Ring, Room

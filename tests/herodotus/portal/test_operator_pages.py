@@ -16,12 +16,11 @@ from dht.core.limits import Buckets, Rate
 from herodotus.core.errors import StoreRefusedError
 from herodotus.core.orders import Import, Order, OrderReport, Say
 from herodotus.home.folder import Home
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import BODY_BYTES_MAX, Answer, Request
 from herodotus.portal.api import imports
 from herodotus.portal.client_limits import RATE, client_of
 from herodotus.portal.metrics import PortalFigures, metrics
 from herodotus.portal.operator_rule import operator_token
-from herodotus.portal.request import BODY_BYTES_MAX, Request
 from herodotus.portal.status_page import status_page
 from tests.herodotus.portal.library import HOME, HOST, response
 from tests.herodotus.portal.rooms import TOKEN, Room

@@ -2,8 +2,8 @@
 
 import pytest
 
+from herodotus.portal.answer import Request
 from herodotus.portal.operator_rule import OperatorRule, is_from_here
-from herodotus.portal.request import Request
 
 SECRET = "a-secret-of-the-home-that-nobody-guesses"
 BROWSER = {"user-agent": "Mozilla/5.0", "sec-fetch-site": "none"}

@@ -14,11 +14,10 @@ import pytest
 from herodotus.core.warc import format_digits
 from herodotus.crawl.single_run import crawl_into
 from herodotus.machine import Machine
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.request import Request
 from herodotus.store import archive_at, open_store
 from herodotus.store.catalogue import ArchiveCatalogue
 from tests.crawler.synthetic import FIRST_DAY, SyntheticWeb, synthetic_web

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from herodotus.core.removals import Removals, subject_of
 from herodotus.machine import Machine
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.archive_pages import TOLD_BY_ONE, ArchivePages
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.differences import DiffPages
@@ -26,7 +26,6 @@ from herodotus.portal.other_holders import (
     Elsewhere,
     PortalAddress,
 )
-from herodotus.portal.request import Request
 from tests.herodotus.portal.library import HOME, HOST, SITE, Library, response
 from tests.herodotus.portal.rooms import Room
 

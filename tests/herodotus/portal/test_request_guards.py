@@ -2,8 +2,8 @@
 
 import pytest
 
+from herodotus.portal.answer import Request
 from herodotus.portal.handlers import origin_of, refusal
-from herodotus.portal.request import Request
 
 KNOWN = {"archive.example.org": "https://archive.example.org"}
 

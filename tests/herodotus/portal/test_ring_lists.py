@@ -11,11 +11,10 @@ import pytest
 from herodotus.core.index_rows import address_key
 from herodotus.core.warc import parse_digits
 from herodotus.portal import ring_questions
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.cdx import encode_resume_key, parse_question
 from herodotus.portal.other_holders import RELAYED, PortalAddress
 from herodotus.portal.peer_rows import read_share
-from herodotus.portal.request import Request
 from tests.herodotus.portal.library import HOME, SITE, Library, response
 from tests.herodotus.portal.rooms import Ring, Room
 

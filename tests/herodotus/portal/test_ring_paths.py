@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.other_holders import RELAYED, PortalAddress
-from herodotus.portal.request import Request
 from tests.herodotus.portal.library import SITE, response
 from tests.herodotus.portal.rooms import Ring, Room
 from tests.herodotus.portal.test_ring_lists import ORIGINS, first

@@ -8,9 +8,8 @@ from trio.testing import MockClock
 
 from herodotus.machine import Machine
 from herodotus.portal import ring_questions
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.other_holders import PortalAddress
-from herodotus.portal.request import Request
 from herodotus.portal.ring_questions import Gatherer
 from tests.herodotus.portal.test_ring_lists import ORIGINS
 

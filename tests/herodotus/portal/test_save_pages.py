@@ -19,9 +19,8 @@ from herodotus.crawl.gear import ROBOT, lookout_of, standing_order
 from herodotus.crawl.page_saves import HomeSaves
 from herodotus.machine import Machine
 from herodotus.peers.net.rooms import Rooms
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.other_holders import RELAYED
-from herodotus.portal.request import Request
 from herodotus.store import Store
 from tests.crawler.origin import Origin, origin, says
 from tests.herodotus.portal.library import HOME, HOST, SITE

@@ -18,10 +18,9 @@ from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.core.status import PeerStatus
 from herodotus.portal import Portal, http_connection, server
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_connection import Entry, HttpConnection
-from herodotus.portal.request import Request
 from tests.herodotus.portal.library import no_cache
 from tests.herodotus.portal.statuses import STATUS
 

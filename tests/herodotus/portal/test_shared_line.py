@@ -9,12 +9,11 @@ import pytest
 
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.portal import Portal, server
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.answer_cache import CachedRequest, Front
 from herodotus.portal.client_limits import is_outside
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_connection import PACED_BYTES
-from herodotus.portal.request import Request
 from tests.herodotus.portal.library import no_cache
 from tests.herodotus.portal.test_server import LOOPBACK, exchange, request, status
 

@@ -12,9 +12,8 @@ import pytest
 
 from herodotus.core.errors import UnusableArchiveError
 from herodotus.core.status import PeerStatus, StoreStatus
-from herodotus.portal.answer import Answer
+from herodotus.portal.answer import Answer, Request
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.request import Request
 from tests.herodotus.portal.library import HOME, HOST, ORIGIN
 from tests.herodotus.portal.rooms import TOKEN, Room
 from tests.herodotus.portal.statuses import STATUS
