@@ -171,13 +171,17 @@ def with_address(url: str) -> Callable[[str, Any], Any]:
 
 @pytest.mark.parametrize("url", ["https://evil.example/", "javascript:alert(1)"])
 async def test_an_address_that_is_not_the_pages_is_not_shown(ring: SmallRing, url: str) -> None:
-    for key in sorted(ring.peers)[3:6]:
-        ring.odd[key] = lying(ring, key, with_address(url))
     word, day = questions(10, 1)[0]
-    results = await some_peer(ring, 0).ask(f'"{word}" on:{date_of(day)}')
+    wanted = WEB.with_word(word, day)
+    asker = next(peer for peer in ring.peers.values() if any(peer not in ring.holders(one) for one in wanted))
+    for key in ring.peers:
+        if key != asker.key:
+            ring.odd[key] = lying(ring, key, with_address(url))
+    results = await asker.ask(f'"{word}" on:{date_of(day)}')
     shown = {one.url for first in results.shown for one in (first, *first.alike)}
-    assert shown <= WEB.with_word(word, day)
-    assert results.answer.pages == len(WEB.with_word(word, day))
+    assert shown == {one for one in wanted if asker in ring.holders(one)}, "those of its own copies"
+    assert results.answer.pages == len(wanted)
+    assert asker.search.disbelieved
 
 
 async def test_what_was_removed_here_is_not_shown_whoever_tells_it(ring: SmallRing) -> None:
