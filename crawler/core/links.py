@@ -231,6 +231,7 @@ def html_links(
     collected = _Collector(rules, encoding=document.encoding, without=without)
     collected.words += _words(read, without)
     references = collected.references
+    element: turbohtml.Element | None = None
     for element in elements:
         tag = element.tag
         if (common := _COMMON.get(tag)) is not None:
@@ -255,6 +256,8 @@ def html_links(
         collected.words = words
         for element in elements:
             _add_references(element, collected, follows=False)
+    del document, elements
+    element = None  # or it would hold the tree beside all links
     if base is not None:
         base = rules.links([base], url)[0]
     if len(read) < len(body):
