@@ -50,7 +50,7 @@ class Joined:
     causes: Mapping[str, float]
     """Seconds that due URLs waited while their host was in that state, all URLs together."""
     calls: Mapping[str, int]
-    """By service."""
+    """By service, since the first seed: what a ring says to itself while it comes together is no URL's cost."""
     begun: Mapping[int, int]
     """Fetches by peer."""
     last_begun: float
@@ -58,7 +58,8 @@ class Joined:
     urls: int
 
 
-def joined(peers: Sequence[Sequence[Line]]) -> Joined:
+def joined(peers: Sequence[Sequence[Line]], *, since: float) -> Joined:
+    """`since`: when the crawl began, by the clock of the notes."""
     first: dict[str, dict[str, float]] = defaultdict(dict)
     """By step: when a URL first came there, at any peer."""
     copied = Stage("durable → last copy answered")
@@ -73,7 +74,7 @@ def joined(peers: Sequence[Sequence[Line]]) -> Joined:
         fresh: dict[str, float] = {}
         for line in lines:
             match line.step:
-                case "call":
+                case "call" if line.time >= since:
                     calls[(line.word and line.about) or f"{line.about}, failed"] += 1
                 case "fresh":
                     fresh[line.about] = line.time
@@ -88,9 +89,9 @@ def joined(peers: Sequence[Sequence[Line]]) -> Joined:
                     last["begun"] = max(last["begun"], line.time)
                     if line.about in due:
                         begun[number] += 1
-                        since = due.pop(line.about)
-                        due_stage.seconds.append(line.time - since)
-                        for cause, seconds in causes(hosts[_origin(line.about)], since, line.time).items():
+                        due_at = due.pop(line.about)
+                        due_stage.seconds.append(line.time - due_at)
+                        for cause, seconds in causes(hosts[_origin(line.about)], due_at, line.time).items():
                             waited[cause] += seconds
             if line.step in ("outbox", "sent", "due"):
                 before = first[line.step].get(line.about)
@@ -110,6 +111,12 @@ def joined(peers: Sequence[Sequence[Line]]) -> Joined:
         last_copied=last["copied"],
         urls=sum(begun.values()),
     )
+
+
+def uncopied(peers: Sequence[Sequence[Line]]) -> int:
+    """Captures that some holder has not answered for yet."""
+    steps = Counter(line.step for lines in peers for line in lines)
+    return steps["fresh"] - steps["copied"]
 
 
 def between(name: str, starts: Mapping[str, float], ends: Mapping[str, float]) -> Stage:

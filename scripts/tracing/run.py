@@ -133,7 +133,7 @@ def trace(case: Case, folder: Path) -> Traced:
         for process in started.values():
             process.wait(STOP_S)
         lab_web.end_process(web)
-    found = joined([read_lines(_notes(peer)) for peer in peers])
+    found = joined([read_lines(_notes(peer)) for peer in peers], since=began)
     return Traced(
         case=case,
         found=found,

@@ -13,10 +13,13 @@ import anyio
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.peer import Peer
 from scripts.tracing.cases import Case
-from scripts.tracing.lines import Joined, Line, joined
+from scripts.tracing.lines import Joined, Line, joined, uncopied
 from simnet.origins import FetchStart
 from simnet.peers import Peers, PeersSettings, run_peers
 from simnet.web import Web, WebSettings
+
+COPIED_LOOKS, COPIED_LOOK_S = 300, 0.1
+"""After the last fetch: the calls that take its copies away are part of its cost."""
 
 _noted_by: ContextVar[list[Line] | None] = ContextVar("_noted_by", default=None)
 """The lines of the peer whose task this is."""
@@ -80,7 +83,11 @@ def play(case: Case, *, seed: int) -> Played:
         await world.give(world.members[0], *fronts)
         with anyio.move_on_after(case.within_s):
             await is_crawled.wait()
-        found = joined(noted)
+        for _ in range(COPIED_LOOKS):
+            if not uncopied(noted):
+                break
+            await anyio.sleep(COPIED_LOOK_S)
+        found = joined(noted, since=began)
         return Played(
             found=found,
             expected=len(expected),

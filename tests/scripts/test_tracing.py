@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scripts.tracing.cases import Case
-from scripts.tracing.lines import Line, causes, joined, read_lines
+from scripts.tracing.lines import Line, causes, joined, read_lines, uncopied
 from scripts.tracing.peer import note_all
 from scripts.tracing.virtual import note_in_world, play
 
@@ -19,6 +19,7 @@ def lines(*said: tuple[float, str, str, str]) -> list[Line]:
 
 def test_the_steps_of_a_url_are_joined_over_the_peers_that_took_them() -> None:
     finder = lines(
+        (0.5, "call", "copies/1/root", "ok"),  # while the ring came together
         (1.0, "outbox", PAGE, ""),
         (1.5, "sent", PAGE, ""),
         (1.6, "sent", PAGE, ""),
@@ -35,7 +36,7 @@ def test_the_steps_of_a_url_are_joined_over_the_peers_that_took_them() -> None:
         (4.0, "fresh", "0a", ""),
         (4.5, "copied", "0a", ""),
     )
-    found = joined([finder, owner])
+    found = joined([finder, owner], since=1.0)
     assert {stage.name: stage.seconds for stage in found.stages} == {
         "outbox → batch sent": [0.5],
         "batch sent → due": [0.25],
@@ -50,6 +51,8 @@ def test_the_steps_of_a_url_are_joined_over_the_peers_that_took_them() -> None:
     assert found.calls == {"links.take": 1, "links.take, failed": 1}
     assert found.begun == {1: 1}
     assert (found.last_begun, found.last_copied) == (3.75, 4.5)
+    assert uncopied([finder, owner]) == 0
+    assert uncopied([finder, owner[:-1]]) == 1
 
 
 def test_a_wait_has_the_causes_of_its_own_time_alone() -> None:
@@ -72,3 +75,4 @@ def test_a_ring_is_traced_from_the_first_link_to_the_last_copy(monkeypatch: pyte
     assert not played.rude
     assert all(stage.seconds for stage in played.found.stages)
     assert {"links.take", "leases.ask", "copies/1/put"} <= played.found.calls.keys()
+    assert "copies/1/root" not in played.found.calls, "nothing is compared while the ring stays as it is"
