@@ -44,7 +44,10 @@ class StewardPort(Protocol):
     """Permission to fetch, from the origin's steward."""
 
     async def rules(self, origin: Origin) -> RobotsRules | Wait:
-        """What robots.txt says to us; Wait when the origin may not even be asked for that now."""
+        """What robots.txt says to us; Wait when the origin may not even be asked for that now. A fetch is to follow."""
+
+    async def rules_alone(self, origin: Origin) -> RobotsRules | Wait:
+        """The same for a question that no fetch of ours follows."""
 
     async def lease(self, origin: Origin, address: str) -> Lease | Wait: ...
 

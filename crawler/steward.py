@@ -86,6 +86,9 @@ class LocalSteward:
                 return Wait(until=until, reason="robots.txt is asked for again")
         return search.rules
 
+    async def rules_alone(self, origin: Origin) -> RobotsRules | Wait:
+        return await self.rules(origin)
+
     async def _ask(self, search: _Search, lease: Lease) -> tuple[_Search, OriginReport]:
         """One request further."""
         if self._opted_out.covers(host_of(search.url)):

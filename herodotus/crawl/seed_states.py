@@ -163,7 +163,7 @@ class SeedDesk:
         """Of a site that another peer fetches from."""
         found = None
         with anyio.CancelScope(deadline=deadline):
-            found = await self.gear.steward.rules(origin)
+            found = await self.gear.steward.rules_alone(origin)
         if not isinstance(found, RobotsRules) or found.is_reachable:
             return None
         return Closed(since=self.now, until=self.now, problem=found.problem)

@@ -121,7 +121,7 @@ async def served_per_s(hosts: int) -> float:
             start = time.process_time()
             reply = await serve(OTHER, body)
             used += time.process_time() - start
-            answers = decode_answers(reply, expected=BATCH)
+            answers = decode_answers(reply, expected=BATCH).answers
             returns = [
                 Return(f"host:{name}", answer.number, 1, 200, 50)
                 for name, answer in zip(names, answers, strict=True)

@@ -77,6 +77,9 @@ class Permits:
         await anyio.lowlevel.checkpoint()
         return ALLOW_ALL
 
+    async def rules_alone(self, origin: Origin) -> RobotsRules | Wait:
+        return await self.rules(origin)
+
     async def lease(self, origin: Origin, address: str) -> Lease | Wait:
         del address
         self.out += 1

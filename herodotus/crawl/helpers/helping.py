@@ -94,7 +94,7 @@ class Rules(Protocol):
 
     core: HostSteward
 
-    async def rules(self, origin: Origin) -> RobotsRules | Wait: ...
+    async def rules_alone(self, origin: Origin) -> RobotsRules | Wait: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +259,7 @@ class Helping:
         """By robots.txt, and by our own rests: it starts now. Else why it may not."""
         origin, core = origin_of(item.url), self._parts.steward.core
         while anyio.current_time() <= starts_by:
-            rest: RobotsRules | Lease | Wait = await self._parts.steward.rules(origin)
+            rest: RobotsRules | Lease | Wait = await self._parts.steward.rules_alone(origin)
             if isinstance(rest, RobotsRules):
                 if not rest.allows(target_of(item.url)):
                     return "robots"

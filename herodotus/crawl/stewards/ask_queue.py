@@ -31,6 +31,7 @@ from herodotus.crawl.stewards.wire import (
     Ask,
     No,
     Return,
+    ToldRules,
     decode_answers,
     encode_asks,
 )
@@ -61,6 +62,8 @@ class Told(NamedTuple):
     got: float = 0.0
     steward: Contact | None = None
     """None: ourselves."""
+    rules: ToldRules | None = None
+    """They came along."""
 
 
 FAILED = Told()
@@ -165,11 +168,13 @@ class Desk:
     async def _call(self, steward: Contact, batch: list[_Waiting], returns: list[Return]) -> None:
         asked = anyio.current_time()
         answers: list[Answer | None] = [None] * len(batch)
+        carried: dict[int, ToldRules] = {}
         self.calls_made += 1
         try:
             body = encode_asks([waiting.ask for waiting in batch], returns)
             reply = await self._calls().call(steward, ASK_SERVICE, body, deadline_s=ASK_DEADLINE_S)
-            answers = list(decode_answers(reply, expected=len(batch)))
+            told = decode_answers(reply, expected=len(batch))
+            answers, carried = list(told.answers), {one.at: one.rules for one in told.carried}
         except RefusedError as error:
             self.calls_failed += 1
             if error.retry_after_s is None:
@@ -177,8 +182,8 @@ class Desk:
         except (CallError, MalformedError):
             self.calls_failed += 1
         got = anyio.current_time()
-        for waiting, answer in zip(batch, answers, strict=True):
-            _tell(waiting, Told(answer, asked, got, steward))
+        for at, (waiting, answer) in enumerate(zip(batch, answers, strict=True)):
+            _tell(waiting, Told(answer, asked, got, steward, carried.get(at)))
 
 
 def _fitting(counter: _Counter) -> tuple[int, int]:

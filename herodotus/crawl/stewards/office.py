@@ -51,8 +51,8 @@ from herodotus.crawl.stewards.wire import (
     No,
     NotYet,
     Return,
-    RulesAnswer,
     SameRules,
+    ToldRules,
     to_ms,
 )
 from herodotus.peers.calls import PeerKey, RefusedError
@@ -118,6 +118,7 @@ CALLS_NOTED_MAX = 4_096
 DRIFT = 2e-4
 """By which the rates of two clocks differ at most."""
 SOON_S = 0.5
+ROBOTS_LATER = NotYet(to_ms(SOON_S), "robots.txt comes first")
 
 
 def subject_of(host: str) -> str:
@@ -208,7 +209,7 @@ class StewardOffice:
             if not self._may_send_to(address, covered):
                 reason = "not-public"
             elif ask.purpose and not self._world.knows_rules(Origin(ask.purpose)):
-                return NotYet(to_ms(SOON_S), "robots.txt comes first")
+                return ROBOTS_LATER
             else:
                 return await self._grant_host(asker, ask, covered, own=reached(address))
         self._note_refusal(reason)
@@ -413,7 +414,7 @@ class StewardOffice:
             lasts_ms=to_ms(window.ends_at - window.starts_at + tail_s, up=True),
             purpose=_purpose_of(mark),
         )
-        answer, asked, got, steward = await self._world.ask_elsewhere(ask)
+        answer, asked, got, steward, _ = await self._world.ask_elsewhere(ask)
         if isinstance(answer, NotYet):
             return NotYet(answer.wait_ms, "its address is busy")
         if not isinstance(answer, Granted):
@@ -482,7 +483,7 @@ class RuleBook:
         joined = b"".join(version for _, version in sorted(versions.items()))
         return int.from_bytes(hashlib.sha256(joined).digest()[:6], "big")
 
-    def answer(self, host: str, rules: RobotsRules, known: bytes, for_s: float) -> RulesAnswer:
+    def told(self, host: str, rules: RobotsRules, known: bytes, for_s: float) -> ToldRules:
         """For an asker that knows this version, or none."""
         version, age_ms, number = version_of(rules), to_ms(for_s), self.number(host)
         if version == known:

@@ -41,6 +41,7 @@ from herodotus.core.signatures import SignedWindow, window_statement
 from herodotus.core.status import StewardStatus
 from herodotus.crawl.stewards.ask_queue import ASK_DEADLINE_S, ASK_SERVICE, FAILED, Desk, Told
 from herodotus.crawl.stewards.office import (
+    ROBOTS_LATER,
     OfficeWorld,
     RuleBook,
     StewardOffice,
@@ -57,14 +58,17 @@ from herodotus.crawl.stewards.windows import WAIT_MAX_S, Windows, signed_window,
 from herodotus.crawl.stewards.wire import (
     Answer,
     Ask,
+    CarriedRules,
     Deputy,
     Granted,
+    No,
     NoRules,
     NotYet,
     Return,
     RulesAnswer,
     RulesLater,
     SameRules,
+    ToldRules,
     decode_asks,
     decode_called_back,
     decode_ends,
@@ -89,6 +93,9 @@ CALLS_BACK_MAX = 128
 """At a time. Whoever waits for another asks again."""
 RULES_PATIENCE_S = 3.0
 """What a call for rules may wait for robots.txt to come; then it is asked again."""
+CARRIED_PATIENCE_S = 1.0
+"""The same of an ask for a lease that wants the rules as well: other asks may share its call. A usual host answers in a
+tenth of a second."""
 RULES_COST = 5
 """A question about rules may make us fetch, so it counts like several asks."""
 ORIGINS_NOTED_MAX = 200_000
@@ -232,6 +239,14 @@ class RingSteward(LocalSteward):
     # -- the crawler's side
 
     async def rules(self, origin: Origin) -> RobotsRules | Wait:
+        """For a fetch: where the steward is asked, it is asked for a window as well."""
+        return await self._rules(origin, takes_window=True)
+
+    async def rules_alone(self, origin: Origin) -> RobotsRules | Wait:
+        """For who fetches nothing there, or in another's window."""
+        return await self._rules(origin, takes_window=False)
+
+    async def _rules(self, origin: Origin, *, takes_window: bool) -> RobotsRules | Wait:
         known = self.core.rules(origin, anyio.current_time())
         if known is not None:
             return known
@@ -239,7 +254,8 @@ class RingSteward(LocalSteward):
         if steward is None:
             return soon("nobody answers for its steward")
         if steward.peer != self._parts.own_key:
-            return await self._rules_from(steward, origin)
+            found = await self._rules_with_window(origin) if takes_window else None
+            return found or await self._rules_from(steward, origin)
         if origin in self._searching:
             return soon("robots.txt is being asked for", SOON_S)
         return await self._find_rules(origin)
@@ -271,8 +287,7 @@ class RingSteward(LocalSteward):
             return found
         if isinstance(found, LeaseRefusal):
             # The crawler asks for the rules next, and finds that nothing is allowed for now.
-            closed = RobotsRules(is_reachable=False, problem=f"its steward says: {found.reason}")
-            self.core.set_rules(origin, closed, anyio.current_time())
+            self._close(origin, found.reason)
             return soon(found.reason, 0.0)
         is_told = found.steward is not None and not is_for_robots  # as steward we know by ourselves
         window = found.window
@@ -321,6 +336,9 @@ class RingSteward(LocalSteward):
         told = self._told_as_deputy(ask, steward, life) or await self._desk.ask(steward, ask)
         if told.answer is not None and told.steward is not None:
             self._line.asked(steward.peer, told.got - told.asked, told.got)
+        if ask.known is not None and told.rules is not None:
+            origin = Origin(ask.purpose)
+            self._keep_rules(origin, self.core.doubt_rules(origin), told.rules)
         if isinstance(told.answer, Deputy) and not self._has_slept():
             self.office.become_deputy(ask.subject, told.answer, steward.peer, life, told.asked)
             from_s = ask.from_ms / 1000 - (anyio.current_time() - began)
@@ -370,20 +388,50 @@ class RingSteward(LocalSteward):
         if isinstance(answer, RulesLater):
             return soon(answer.reason, min(max(answer.wait_ms / 1000, 0.05), WAIT_MAX_S))
         if isinstance(answer, NoRules):
-            if answer.reason == "not-steward":
-                return soon(answer.reason)
-            rules, for_s = RobotsRules(is_reachable=False, problem=f"its steward says: {answer.reason}"), None
-        else:
-            found = old if isinstance(answer, SameRules) else rules_of(answer, self._product_token)
-            if found is None:
-                return soon("its steward repeats what we never had")
-            rules = found
-            for_s = answer.age_ms / 1000
+            return (
+                soon(answer.reason) if answer.reason == "not-steward" else self._close(origin, answer.reason)
+            )
+        return self._keep_rules(origin, old, answer) or soon("its steward repeats what we never had")
+
+    async def _rules_with_window(self, origin: Origin) -> RobotsRules | Wait | None:
+        """By one question for both, as the first fetch needs both. None: there is no such question now, or its answer
+        had no room for the rules.
+        """
+        address = await self._fetcher.address_of(_host(origin))
+        if isinstance(address, Wait):
+            return None
+        # With the host's own lease, so that no other origin of it asks for a window meanwhile.
+        own = self.core.lease(origin, anyio.current_time(), address=address)
+        if isinstance(own, Wait):
+            return None
+        old = self.core.doubt_rules(origin)
+        try:
+            found = await self._windows.get(
+                _host(origin), origin, reached(address), known=version_of(old) if old is not None else b""
+            )
+        finally:
+            self.core.give_back(own, _UNUSED, anyio.current_time())
+        if isinstance(found, LeaseRefusal):
+            return self._close(origin, found.reason)
+        rules = self.core.rules(origin, anyio.current_time())
+        if rules is not None and not rules.is_reachable:
+            self._windows.end_unused(_host(origin))
+        return found if rules is None and isinstance(found, Wait) else rules
+
+    def _keep_rules(self, origin: Origin, old: RobotsRules | None, told: ToldRules) -> RobotsRules | None:
+        """None: they are to be those that we had, and there are none."""
+        rules = old if isinstance(told, SameRules) else rules_of(told, self._product_token)
+        if rules is not None:
             if len(self._seen) >= ORIGINS_NOTED_MAX:
                 self._seen.clear()
-            self._seen[origin] = answer.rules
-        self.core.set_rules(origin, rules, anyio.current_time(), for_s=for_s)
+            self._seen[origin] = told.rules
+            self.core.set_rules(origin, rules, anyio.current_time(), for_s=told.age_ms / 1000)
         return rules
+
+    def _close(self, origin: Origin, reason: str) -> RobotsRules:
+        closed = RobotsRules(is_reachable=False, problem=f"its steward says: {reason}")
+        self.core.set_rules(origin, closed, anyio.current_time())
+        return closed
 
     # -- the steward's side
 
@@ -392,19 +440,48 @@ class RingSteward(LocalSteward):
             message = decode_asks(body)
         except MalformedError as error:
             raise RefusedError(str(error)[:50]) from error
-        self.office.charge(asker, 1 + len(message.asks))
+        wanting = sum(ask.known is not None for ask in message.asks)
+        self.office.charge(asker, 1 + len(message.asks) + RULES_COST * wanting)
         self._has_slept()
         for returned in message.returns:
             self.office.take_back(asker, returned)
         answers: list[Answer] = [NotYet(to_ms(SOON_S), "being looked at")] * len(message.asks)
 
+        carried: list[CarriedRules] = []
+
         async def answer(at: int) -> None:
-            answers[at] = await self.office.grant(asker, message.asks[at])
+            ask = message.asks[at]
+            answers[at] = answer = await self.office.grant(asker, ask)
+            if ask.known is None:
+                return
+            if answer == ROBOTS_LATER and await self._has_search_ended(Origin(ask.purpose)):
+                answers[at] = answer = await self.office.grant(asker, ask)
+            told = None if isinstance(answer, No) else self._carried_rules(ask, ask.known)
+            if told is not None:
+                carried.append(CarriedRules(at, told))
 
         async with anyio.create_task_group() as tasks:
             for at in range(len(message.asks)):
                 tasks.start_soon(answer, at)
-        return encode_answers(answers)
+        return encode_answers(answers, carried)
+
+    def _carried_rules(self, ask: Ask, known: bytes) -> ToldRules | None:
+        """Of a host of ours: the office has just found that `purpose` is an origin of it."""
+        origin, now = Origin(ask.purpose), anyio.current_time()
+        found = self.core.rules(origin, now) if ask.subject.startswith("host:") else None
+        if found is None:
+            return None
+        self._note_rules(origin, found)
+        return self._book.told(_host(origin), found, known, self.core.rules_for_s(origin, now))
+
+    async def _has_search_ended(self, origin: Origin) -> bool:
+        """Soon enough to be waited for by all who share the call."""
+        done = self._searching.get(origin)
+        with anyio.move_on_after(CARRIED_PATIENCE_S):
+            if done is not None:
+                await done.wait()
+                return True
+        return False
 
     async def _serve_call_back(self, steward: PeerKey, body: bytes) -> bytes:
         try:
@@ -435,7 +512,7 @@ class RingSteward(LocalSteward):
         if isinstance(found, Wait):
             return RulesLater(to_ms(found.until - now, up=True), found.reason[:100])
         self._note_rules(origin, found)
-        return self._book.answer(host, found, known, self.core.rules_for_s(origin, now))
+        return self._book.told(host, found, known, self.core.rules_for_s(origin, now))
 
     async def _found_rules(self, origin: Origin) -> RobotsRules | Wait:
         """Searched for by a task of ours: who asked may leave, and others ask meanwhile."""

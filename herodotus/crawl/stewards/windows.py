@@ -106,8 +106,12 @@ class Windows:
         note = self._notes.get(host)
         return next((one for one in note.signed if one.covers(time_s)), None) if note is not None else None
 
-    async def get(self, host: str, purpose: str, address: str) -> HostNote | Wait | LeaseRefusal:
-        """A note with a window that is not over and covers the address, held already or asked for now."""
+    async def get(
+        self, host: str, purpose: str, address: str, *, known: bytes | None = None
+    ) -> HostNote | Wait | LeaseRefusal:
+        """A note with a window that is not over and covers the address, held already or asked for now. `known`: an ask
+        is also one for the rules of `purpose`, of which we have that version.
+        """
         note = self._note(host)
         if note.window is not None:
             self._note_late(note, note.window)
@@ -122,6 +126,7 @@ class Windows:
                 lasts_ms=to_ms(late_s),
                 purpose=purpose,
                 address=address,
+                known=known,
             )
             found = await self._ask(note, ask)
             if found is not None:
@@ -237,7 +242,7 @@ class Windows:
 
     async def _ask(self, note: HostNote, ask: Ask) -> Wait | LeaseRefusal | None:
         """None: there is a window now."""
-        answer, asked, got, steward = await self._ask_steward(ask)
+        answer, asked, got, steward, _ = await self._ask_steward(ask)
         note.round_trip_s = got - asked
         if isinstance(answer, Granted):
             if ask.address and ask.address not in answer.addresses:

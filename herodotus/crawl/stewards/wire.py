@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from crawler.core.politeness import STARTS_MAX
+from dht.core.messages import SHORT_BYTES_MAX
 from herodotus.core.errors import MalformedError
 from herodotus.core.signatures import ADDRESSES_MAX
 from herodotus.peers.calls import encode, reader_of_version
@@ -42,6 +43,7 @@ Reason = Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)]
 Milliseconds = Annotated[int, Meta(ge=0, le=TIME_MS_MAX)]
 Counter = Annotated[int, Meta(ge=0, le=COUNTER_MAX)]
 Starts = Annotated[int, Meta(ge=1, le=STARTS_MAX)]
+RulesVersion = Annotated[bytes, Meta(max_length=RULES_VERSION_BYTES)]
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):
@@ -52,6 +54,19 @@ class Ask(msgspec.Struct, frozen=True, array_like=True):
     purpose: Purpose = ""
     address: Annotated[str, Meta(max_length=ADDRESS_CHARACTERS_MAX)] | None = None
     """Of a host: where its name leads for the asker, "" when nowhere. None: not said."""
+    known: RulesVersion | None = None
+    """The asker wants the rules of `purpose` as well; this version of them it has, or none (""). None: it does not."""
+
+
+class _Placed(msgspec.Struct, frozen=True, array_like=True):
+    """As an `Ask` begins that wants no rules."""
+
+    subject: str
+    wanted: int
+    from_ms: int
+    lasts_ms: int
+    purpose: str
+    address: str
 
 
 class _Placeless(msgspec.Struct, frozen=True, array_like=True):
@@ -125,11 +140,6 @@ class Deputy(msgspec.Struct, frozen=True, array_like=True, tag=DEPUTED):
 Answer = Granted | NotYet | No | Deputy
 
 
-class LeaseAnswers(msgspec.Struct, frozen=True, array_like=True):
-    version: int
-    answers: list[Answer]
-
-
 class CalledBack(msgspec.Struct, frozen=True, array_like=True):
     """Said to a deputy."""
 
@@ -145,7 +155,7 @@ class _Ends(msgspec.Struct, frozen=True, array_like=True):
 class RulesAsk(msgspec.Struct, frozen=True, array_like=True):
     version: int
     origin: Annotated[str, Meta(min_length=1, max_length=ORIGIN_CHARACTERS_MAX)]
-    known: Annotated[bytes, Meta(max_length=RULES_VERSION_BYTES)] = b""
+    known: RulesVersion = b""
 
 
 class SameRules(msgspec.Struct, frozen=True, array_like=True, tag=SAME):
@@ -172,6 +182,21 @@ class NoRules(msgspec.Struct, frozen=True, array_like=True, tag=NO_RULES):
 
 
 RulesAnswer = SameRules | NewRules | RulesLater | NoRules
+ToldRules = SameRules | NewRules
+
+
+class CarriedRules(msgspec.Struct, frozen=True, array_like=True):
+    """They came along with the answer to an ask."""
+
+    at: Annotated[int, Meta(ge=0, lt=ASKS_MAX)]
+    """The ask's place among those of its call."""
+    rules: ToldRules
+
+
+class LeaseAnswers(msgspec.Struct, frozen=True, array_like=True):
+    version: int
+    answers: list[Answer]
+    carried: Annotated[list[CarriedRules], Meta(max_length=ASKS_MAX)] = []
 
 
 class _RulesReply(msgspec.Struct, frozen=True, array_like=True):
@@ -197,14 +222,27 @@ def encode_asks(asks: Sequence[Ask], returns: Sequence[Return]) -> bytes:
     return encode((VERSION, [_asked(ask) for ask in asks], list(returns)))
 
 
-def _asked(ask: Ask) -> Ask | _Placeless:
-    if ask.address is not None:
+def _asked(ask: Ask) -> Ask | _Placed | _Placeless:
+    if ask.known is not None:
         return ask
+    if ask.address is not None:
+        return _Placed(ask.subject, ask.wanted, ask.from_ms, ask.lasts_ms, ask.purpose, ask.address)
     return _Placeless(ask.subject, ask.wanted, ask.from_ms, ask.lasts_ms, ask.purpose)
 
 
-def encode_answers(answers: Sequence[Answer]) -> bytes:
-    return encode((VERSION, [_told(answer) for answer in answers]))
+def encode_answers(answers: Sequence[Answer], rules: Iterable[CarriedRules] = ()) -> bytes:
+    """With as many rules as a datagram has room for; the asker calls for the others."""
+    told = [_told(answer) for answer in answers]
+    body = encode((VERSION, told))
+    carried: list[CarriedRules] = []
+    # One more list, in MessagePack: at most three bytes before its elements.
+    room = SHORT_BYTES_MAX - len(body) - 3
+    for one in rules:
+        taken = len(encode(one))
+        if taken <= room:
+            carried.append(one)
+            room -= taken
+    return encode((VERSION, told, carried)) if carried else body
 
 
 def _told(answer: Answer) -> Answer | _Unsigned:
@@ -215,11 +253,13 @@ def _told(answer: Answer) -> Answer | _Unsigned:
     )
 
 
-def decode_answers(body: bytes, *, expected: int) -> list[Answer]:
-    found = _decode_answers(body).answers
-    if len(found) != expected:
+def decode_answers(body: bytes, *, expected: int) -> LeaseAnswers:
+    found = _decode_answers(body)
+    if len(found.answers) != expected:
         raise MalformedError("as many answers as asks")
-    _check_printable(one.reason for one in found if isinstance(one, NotYet | No))
+    if any(one.at >= expected for one in found.carried):
+        raise MalformedError("rules that nobody asked for")
+    _check_printable(one.reason for one in found.answers if isinstance(one, NotYet | No))
     return found
 
 

@@ -201,6 +201,9 @@ class FailingOnce:
     async def rules(self, origin: Origin) -> RobotsRules | Wait:
         return await self._inner.rules(origin)
 
+    async def rules_alone(self, origin: Origin) -> RobotsRules | Wait:
+        return await self._inner.rules_alone(origin)
+
     async def lease(self, origin: Origin, address: str) -> Lease | Wait:
         self._leases += 1
         if self._leases > 20 and self._failures:

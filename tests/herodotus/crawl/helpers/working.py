@@ -101,7 +101,7 @@ class Rulebook:
         self.core = HostSteward(PolitenessPolicy(delay_floor_s=1.0))
         self._rules = rules
 
-    async def rules(self, origin: Origin) -> RobotsRules | Wait:
+    async def rules_alone(self, origin: Origin) -> RobotsRules | Wait:
         await anyio.lowlevel.checkpoint()
         self.core.set_rules(origin, self._rules, anyio.current_time())
         return self._rules

@@ -71,7 +71,7 @@ def test_names_that_resolve_differently_for_stewards_and_fetchers_do_not_pass_th
         assert len(world.origins.at_address[VICTIM]) > 20, "or nobody was attacked"
         assert world.origins.most_open[VICTIM] == CAP
 
-    run(1, story, peers=6)
+    run(2, story, peers=6)
 
 
 async def come_and_go(world: Peers, sites: list[Site]) -> None:
