@@ -475,19 +475,24 @@ def _client(way: str) -> bytes:
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_BLANK = re.compile(r" ?([{}(),;:?=<>|&!]) ?")
+_BLANK = re.compile(r" ?([{}()\[\],;:?=<>|&!]) ?")
+_LINE_END = re.compile(r"(?<=[{(\[,;])\n+|\n+(?=\})")
+"""Elsewhere it may end a statement."""
 
 
 def _short(source: str) -> str:
-    """Without comments, and without blanks that a browser does not need. Line ends stay, and what is quoted."""
+    """Without comments, and without blanks and line ends that a browser does not need. What is quoted stays."""
     pieces: list[str] = []
     at = 0
     for token in tokens(source, frozenset()):
-        is_bracket = token.kind in (TokenKind.OPEN, TokenKind.CLOSE)
-        end = token.end if is_bracket else token.start
-        pieces += (_BLANK.sub(r"\1", _COMMENT.sub("", source[at:end])), source[end : token.end])
-        at = token.end
-    return "".join((*pieces, source[at:]))
+        if token.kind not in (TokenKind.OPEN, TokenKind.CLOSE):
+            pieces += (_shorter(source[at : token.start]), source[token.start : token.end])
+            at = token.end
+    return "".join((*pieces, _shorter(source[at:])))
+
+
+def _shorter(code: str) -> str:
+    return _LINE_END.sub("", _BLANK.sub(r"\1", _COMMENT.sub("", code)))
 
 
 _SCRIPTS = {CLIENT_PATH: _client("names"), f"/web/{BOX_CLIENT_PATH}": _client("box")}
