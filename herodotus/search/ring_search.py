@@ -234,7 +234,7 @@ class _Asking:
         peer = part.share.peer
         if peer == self._me:
             return await self._own_answer(asked)
-        body = await self._call(peer, wire.ASK, wire.encode_ask(asked))
+        body = await self._call(peer, wire.ASK, wire.encode_ask(asked), part)
         if body is None:
             return None
         try:
@@ -268,7 +268,9 @@ class _Asking:
             self._problem = error
             return None
 
-    async def _call(self, peer: PeerKey, service: str, body: bytes) -> bytes | None:
+    async def _call(
+        self, peer: PeerKey, service: str, body: bytes, part: Part[Answer] | None = None
+    ) -> bytes | None:
         contact = self._sight.contacts.get(peer)
         if contact is None:
             return None
@@ -276,6 +278,8 @@ class _Asking:
             return await self._parts.calls().call(contact, service, body, deadline_s=self._patience_s)
         except RefusedError as error:
             logger.debug("a peer did not answer peer=%s reason=%s", peer.hex()[:16], error.reason)
+            if part is not None:
+                part.is_elsewhere = error.reason == wire.ELSEWHERE
             return None
         except CallError:
             self._search.slow[peer] = None

@@ -5,7 +5,7 @@ that nothing counts twice. It is decided at the end, and the whole share goes be
 says what came of it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -27,6 +27,8 @@ class Part(Generic[T]):
     share: Share
     answer: T | None = None
     has_failed: bool = False
+    is_elsewhere: bool = False
+    """The peer has not all of it, maybe some."""
     instead: "list[Part[T]] | None" = None
 
     @property
@@ -76,6 +78,8 @@ class Round(Generic[T]):
         self._stretches = stretches
         self._silent: set[PeerKey] = set()
         """Failed, or are late."""
+        self._refused: dict[tuple[PeerKey, int], bool] = {}
+        """Stretches of shares of which the peer has not all; whether it was asked for the stretch alone."""
         self._first = first
         self._late: list[Part[T]] = []
         self._count = 0
@@ -94,7 +98,13 @@ class Round(Generic[T]):
     def failed(self, part: Part[T]) -> list[Part[T]]:
         """Who is asked instead, if somebody is not yet."""
         part.has_failed = True
-        self._silent.add(part.share.peer)
+        share = part.share
+        if part.is_elsewhere:
+            self._refused.update(
+                dict.fromkeys(((share.peer, number) for number in share.stretches), len(share.stretches) == 1)
+            )
+        else:
+            self._silent.add(share.peer)
         return self._replaced(part) if part.instead is None else []
 
     def late(self) -> list[Part[T]]:
@@ -112,9 +122,21 @@ class Round(Generic[T]):
 
     def _replaced(self, part: Part[T]) -> list[Part[T]]:
         """By peers that may have a share already: in a small ring there are no others."""
-        shares = cover(self._stretches, wanted=part.share.stretches, avoid=self._silent)
+        wanted = part.share.stretches
+        shares = self._cover(wanted, lambda peer, number: (peer, number) not in self._refused)
+        # After a member left, each of the others may lack another stretch: then they are asked for one at a time.
+        taken = {number for share in shares for number in share.stretches}
+        for number in sorted({*wanted} - taken):
+            shares += self._cover([number], lambda peer, number: self._refused.get((peer, number)) is False)
         part.instead = self._made(shares[: ASKED_MAX - self._count])
         return part.instead
+
+    def _cover(self, wanted: Collection[int], may_have: Callable[[PeerKey, int], bool]) -> list[Share]:
+        chosen = [*self._stretches]
+        for number in wanted:
+            indexers = tuple(peer for peer in chosen[number].indexers if may_have(peer, number))
+            chosen[number] = chosen[number]._replace(indexers=indexers)
+        return cover(chosen, wanted=wanted, avoid=self._silent)
 
     @property
     def is_settled(self) -> bool:

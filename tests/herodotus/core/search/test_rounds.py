@@ -2,7 +2,7 @@
 
 from dht.core.ids import PeerKey
 from herodotus.core.search.cover import Arc, Stretch
-from herodotus.core.search.rounds import ASKED_MAX, Round
+from herodotus.core.search.rounds import ASKED_MAX, Part, Round
 
 ONE, TWO, THREE, FOUR = (PeerKey(bytes([number]) * 32) for number in range(1, 5))
 HALF = 1 << 63
@@ -112,3 +112,40 @@ def test_no_more_than_so_many_are_asked_in_all() -> None:
     round_ = Round[str](stretches)
     asked = 1 + len(round_.late()) + len(round_.late()) + len(round_.late())
     assert asked <= ASKED_MAX
+
+
+def test_where_all_lack_some_stretch_they_are_asked_for_one_at_a_time() -> None:
+    """As after a member left, when each of the others has to read another arc."""
+    round_ = Round[str](STRETCHES)
+
+    def refuse(part: Part[str]) -> list[Part[str]]:
+        part.is_elsewhere = True
+        return round_.failed(part)
+
+    of_two, of_four = sorted(refuse(round_.parts[0]), key=lambda part: part.share.peer)
+    round_.answered(of_four, "four")
+    (of_three,) = refuse(of_two)
+    assert of_three.share.stretches == (0, 1)
+    first, second = refuse(of_three)
+    assert [(part.share.peer, part.share.stretches) for part in (first, second)] == [(ONE, (0,)), (ONE, (1,))]
+    round_.answered(first, "one")
+    (again,) = refuse(second)
+    assert (again.share.peer, again.share.stretches) == (TWO, (1,))
+    assert round_.silent() == set()
+    round_.answered(again, "two")
+    assert round_.is_settled
+    assert round_.covered() == 1.0
+
+
+def test_each_is_asked_for_a_stretch_alone_once() -> None:
+    round_ = Round[str](STRETCHES)
+    waiting, asked = [*round_.parts], []
+    while waiting:
+        part = waiting.pop()
+        asked.append((part.share.peer, part.share.stretches))
+        part.is_elsewhere = True
+        waiting += round_.failed(part)
+    alone = [one for one in asked if len(one[1]) == 1]
+    assert len(alone) == len({*alone}) == 3 + 3 + 2
+    assert round_.is_settled
+    assert round_.covered() == 0.0
