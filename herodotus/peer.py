@@ -55,12 +55,12 @@ from herodotus.core.orders import (
 )
 from herodotus.core.ports import Lane
 from herodotus.core.relays import WANTED, closed_sentence
-from herodotus.core.search.cover import PLACE_BYTES
+from herodotus.core.search.cover import PLACE_BYTES, indexed_by
 from herodotus.core.sentences import said
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import Settings
 from herodotus.core.signatures import signed
-from herodotus.core.status import PeerStatus, ReadersStatus
+from herodotus.core.status import PeerStatus, ReadersStatus, SearchStatus
 from herodotus.core.whereabouts import has_family
 from herodotus.crawl.daily import DailyCrawl, DailyParts
 from herodotus.crawl.gear import ROBOT, CrawlOrder, lookout_of, standing_order, territory_of, url_rules
@@ -224,19 +224,20 @@ class Peer:
                 workers=world,
             )
         )
+        self._ring_search = RingSearch(
+            RingParts(
+                words=lambda: self._search.words,
+                indexed=self._indexed,
+                sight=lambda: self._copies.parts.view,
+                calls=lambda: self._call_port.calls,
+                shelf=shelf,
+                settings=parts.settings.search,
+                unix_s=world.unix_s,
+            )
+        )
         self._words = WordSearch(
             shelf=shelf,
-            ring=RingSearch(
-                RingParts(
-                    words=lambda: self._search.words,
-                    indexed=self._indexed,
-                    sight=lambda: self._copies.parts.view,
-                    calls=lambda: self._call_port.calls,
-                    shelf=shelf,
-                    settings=parts.settings.search,
-                    unix_s=world.unix_s,
-                )
-            ),
+            ring=self._ring_search,
             look=WordLook(lambda: self._search.words, world.unix_s),
             now_s=lambda: int(world.unix_s()),
             secret=hashlib.sha256(b"search tokens" + parts.key.private_bytes_raw()).digest(),
@@ -279,12 +280,29 @@ class Peer:
                 changes=self._archive.wait_changes,
                 workers=self._world,
                 free_bytes=partial(free_bytes_at, home.path),
+                unix_s=self._world.unix_s,
+                wanted=self._words_wanted,
+                imports_spread=self._parts.charter.imports_spread,
             )
         )
 
+    async def _search_status(self) -> SearchStatus:
+        services = self._search_services
+        return replace(
+            await self._search.status(),
+            answered=services.answered,
+            refused=services.refused,
+            disbelieved=self._ring_search.disbelieved,
+        )
+
+    def _words_wanted(self) -> Arcs | None:
+        """The keys whose words should be in the index."""
+        view = self._copies.parts.view
+        return indexed_by(view.table, PeerKey(view.me), self._parts.settings.search.copies)
+
     def _indexed(self) -> Arcs:
         """The keys whose words are in the index."""
-        return self._copies.parts.view.share.coarse(PLACE_BYTES)
+        return self._copies.parts.view.share.coarse(PLACE_BYTES) & self._search.answered
 
     def _line_to(self, reader: str) -> LinePacer | None:
         one_house = self._parts.charter.allow_private_addresses
@@ -614,7 +632,7 @@ class Peer:
             helping=self._helping.status(),
             stewards=self._steward.status(),
             store=store,
-            search=await self._search.status(),
+            search=await self._search_status(),
             copies={str(copies): count for copies, count in self._copies.histogram.items()},
             copying=replace(
                 self._copies.status(store.bytes / max(1, store.captures)),

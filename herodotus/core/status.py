@@ -517,7 +517,14 @@ class SearchStatus:
     waiting: int = 0
     """Captures that came, and cannot be found by their words yet."""
     share: float = 0.0
-    """Of the archive, so much was read."""
+    """Of what should be in it, so much was read."""
+    ring_share: float = 0.0
+    """Of the ring: for so much of it this peer answers other peers' questions in words."""
+    answered: int = 0
+    """Questions of other peers since the start."""
+    refused: int = 0
+    disbelieved: int = 0
+    """Answers of other peers that were left out, as they contradict the question or themselves."""
     is_rebuilding: bool = False
     problem: str | None = None
 

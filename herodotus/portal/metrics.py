@@ -63,6 +63,21 @@ METRICS = (
         "Captures that came and cannot be found by their words yet.",
         lambda s, _: s.search.waiting,
     ),
+    MetricRow(
+        "search_ring_share",
+        "Of the ring, the share for which this peer answers questions in words.",
+        lambda s, _: s.search.ring_share,
+    ),
+    MetricRow(
+        "search_questions_total",
+        "Other peers' questions in words, and answers of theirs that were not believed.",
+        lambda s, _: {
+            "answered": s.search.answered,
+            "refused": s.search.refused,
+            "disbelieved": s.search.disbelieved,
+        },
+        "outcome",
+    ),
     MetricRow("store_files", "WARC files of the archive.", lambda s, _: s.store.files),
     MetricRow("store_stored_total", "Captures and visits that were stored.", lambda s, _: s.store.stored),
     MetricRow("store_damaged_total", "Records that were found damaged.", lambda s, _: s.store.damaged),

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from dht.core.arcs import NONE, Arcs
+from herodotus.core.doors import Door
 from herodotus.core.errors import ArchiveError, NoRoomForWordsError, SearchFailedError
 from herodotus.core.ports import Lane, Workers
+from herodotus.core.search.cover import arcs_of, part_of_circle
 from herodotus.core.settings.sections import SearchSettings
 from herodotus.core.status import SearchStatus
-from herodotus.store import ArchiveChanges, current_bell, read_contents
+from herodotus.store import ArchiveChanges, StoredCapture, current_bell, read_contents
 
 if TYPE_CHECKING:
     from herodotus.search.index import WordIndex
@@ -44,6 +47,10 @@ class FollowerParts:
     """Waits for the archive."""
     workers: Workers
     free_bytes: Callable[[], int]
+    unix_s: Callable[[], float]
+    wanted: Callable[[], Arcs | None] = lambda: None
+    """The keys for whose words others ask this peer; None: it knows no ring."""
+    imports_spread: bool = False
 
 
 class Follower:
@@ -58,6 +65,11 @@ class Follower:
     def words(self) -> "WordIndex | None":
         """The index that answers; None before it is opened, and after a failure."""
         return None if self._keeper is None else self._keeper.words
+
+    @property
+    def answered(self) -> Arcs:
+        """The keys of which it has all words."""
+        return NONE if self._keeper is None else self._keeper.words.answered
 
     def rebuild(self) -> None:
         """Make the index again from the archive; the present one answers meanwhile. SearchFailedError where there is
@@ -80,6 +92,7 @@ class Follower:
             bytes=size,
             waiting=keeper.waiting,
             share=round(keeper.share, 3),
+            ring_share=round(part_of_circle(arcs_of(keeper.words.answered)), 3),
             is_rebuilding=keeper.is_building,
             problem=self._problem,
         )
@@ -129,8 +142,10 @@ class Follower:
         parts = self._parts
         if self._keeper is None:
             self._keeper = await parts.workers.work(partial(self._opened, changes), SEARCHING)
+        self._keeper.wanted = parts.wanted()
         while await read_contents(parts.workers, self._keeper.step, parts.settings.cpu_share):
             self._problem = None
+            self._keeper.wanted = parts.wanted()
 
     def _opened(self, changes: ArchiveChanges) -> "Keeper":
         from herodotus.search.keeper import Keeper
@@ -141,6 +156,8 @@ class Follower:
             changes,
             now=parts.workers.steady_s,
             free_bytes=parts.free_bytes,
+            unix_s=parts.unix_s,
+            stays=None if parts.imports_spread else stays_here,
             on_removals=partial(self._bell.ring, self._hurry),
         )
 
@@ -170,3 +187,8 @@ class Follower:
             )
         except (ArchiveError, OSError) as error:
             logger.warning("the index of words was not closed error=%s", error)
+
+
+def stays_here(capture: StoredCapture) -> bool:
+    """It was brought in here, by an import or a reader's order, and goes to no other peer."""
+    return capture.door.startswith(Door.BROUGHT_IN.value)

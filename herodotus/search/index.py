@@ -13,19 +13,23 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 from tantivy import DocAddress, Document, FieldType, Index, IndexWriter, Query, Searcher
 
+from dht.core.arcs import NONE, Arcs
 from herodotus.core.errors import SearchFailedError, StorageFailure
+from herodotus.core.search.cover import Arc, Extent, arcs_of, keys_of
 from herodotus.core.search.fields import DIGEST, FIRST, POSITION, SITE
 from herodotus.core.search.spells import Newest
 from herodotus.home.durable import write_durably
 from herodotus.search.schema import by_id, make_index
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Raised when fields, words or texts change: an index of before is made again."""
+WHOLE_FORMAT: Final = 2
+"""The same, without arcs: all words are in. A release that writes it would take an index with arcs for a whole one."""
 HEAP_BYTES: Final = 32_000_000
 """Of the library's writer. With 64 MB a commit of 4,000 pages is no faster, with 15 MB it writes twice the segments."""
 STATE: Final = "herodotus.json"
@@ -50,6 +54,20 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
     """Those of them of which no byte is left in the files."""
     is_clean: bool = False
     """Closed with nothing left to do."""
+    arcs: tuple[Arc, ...] = (Arc(0, 0),)
+    """With the next three: an `Extent`."""
+    todo: tuple[Arc, ...] = ()
+    surplus: tuple[Arc, ...] = ()
+    since_s: int | None = None
+
+    @property
+    def extent(self) -> Extent:
+        arcs, todo, surplus = map(keys_of, (self.arcs, self.todo, self.surplus))
+        return Extent(arcs=arcs, todo=todo, surplus=surplus, since_s=self.since_s)
+
+    def with_extent(self, extent: Extent) -> Self:
+        arcs, todo, surplus = map(arcs_of, (extent.arcs, extent.todo, extent.surplus))
+        return msgspec.structs.replace(self, arcs=arcs, todo=todo, surplus=surplus, since_s=extent.since_s)
 
 
 class WordIndex:
@@ -79,6 +97,8 @@ class WordIndex:
             state = msgspec.json.decode(path.read_bytes(), type=IndexState)
         except msgspec.DecodeError as error:
             raise SearchFailedError(f"its state cannot be read: {error}") from error
+        if state.format == WHOLE_FORMAT:
+            return msgspec.structs.replace(state, format=FORMAT)
         if state.format != FORMAT:
             raise SearchFailedError(f"it has the words of format {state.format}")
         return state
@@ -86,6 +106,15 @@ class WordIndex:
     @property
     def documents(self) -> int:
         return self.searcher.num_docs
+
+    @property
+    def answered(self) -> Arcs:
+        """The keys of which all words are in, as of the last commit."""
+        return NONE if self.state.walked is not None else self.state.extent.answered
+
+    @property
+    def is_filled(self) -> bool:
+        return self.state.walked is None and not self.state.extent.lacking
 
     def bytes_used(self) -> int:
         return sum(path.stat().st_size for path in _files(self.folder))
@@ -138,6 +167,12 @@ class WordIndex:
             Query.range_query(
                 self.schema, POSITION, FieldType.Unsigned, lower_bound=position, include_lower=False
             )
+        )
+
+    def delete_between(self, low: int, high: int) -> None:
+        """Both included."""
+        self._delete(
+            Query.range_query(self.schema, POSITION, FieldType.Unsigned, lower_bound=low, upper_bound=high)
         )
 
     def delete_all(self) -> None:

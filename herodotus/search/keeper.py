@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from dht.core.arcs import Arcs
 from herodotus.core.errors import NoRoomForWordsError, SearchFailedError
 from herodotus.search.index import WordIndex
 from herodotus.search.writer import Writer, rules_of
-from herodotus.store import ArchiveChanges
+from herodotus.store import ArchiveChanges, StoredCapture
 
 logger = logging.getLogger(__name__)
 
@@ -40,12 +41,18 @@ class Keeper:
         *,
         now: Callable[[], float],
         free_bytes: Callable[[], int],
+        unix_s: Callable[[], float],
         on_removals: Callable[[], None] = lambda: None,
+        stays: Callable[[StoredCapture], bool] | None = None,
     ) -> None:
         self._folder = folder
         self._changes = changes
         self._now = now
         self._free_bytes = free_bytes
+        self._unix_s = unix_s
+        self._stays = stays
+        self.wanted: Arcs | None = None
+        """The keys for whose words others ask this peer; None: it knows no ring."""
         self._tail = changes.begin(on_removals)
         self._is_ordered = False
         self._worked_s = self._checked_s = self._counted_s = now()
@@ -110,7 +117,7 @@ class Keeper:
         return WordIndex(self._folder / str(max(self._numbers(), default=0) + 1))
 
     def _writer(self, words: WordIndex) -> Writer:
-        return Writer(words, self._changes, self._tail, self._now)
+        return Writer(words, self._changes, self._tail, self._now, stays=self._stays)
 
     def _need_room(self) -> None:
         if self._free_bytes() < SPARE_BYTES:
@@ -143,6 +150,8 @@ class Keeper:
         for writer in self._writers:
             writer.take(changes)
             writer.follow_rules()
+            if self.wanted is not None:
+                writer.follow_ring(self.wanted, int(self._unix_s()))
 
     def _look_after(self) -> None:
         if self._now() - self._checked_s >= CHECK_S:

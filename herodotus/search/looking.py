@@ -31,4 +31,4 @@ class WordLook:
 
         now_s = int(self._unix_s())
         found = results(words.index, catalogue, question, now_s=now_s, limit=limit, after=after)
-        return found if words.state.walked is None else replace(found, is_filled=False)
+        return found if words.is_filled else replace(found, is_filled=False)

@@ -3,17 +3,23 @@
 One capture at a time while a URL only gets newer; where a capture came late or went, all spells of its URL are derived
 again from the archive. So whatever came in which order, and however often a part is done again, the documents are those
 of an index that was filled from the start. Synchronous, a step at a time; only disks are waited for.
+
+Of the captures that a peer holds it takes in those for whose words others ask it, and those that `stay`: no other peer
+gets them, so nobody else has their words. A URL of which one capture stays is in with all of them.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby, islice
 from typing import Final
 
 import msgspec
 
+from dht.core.arcs import NONE, Arcs
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.removals import DIGEST, HOST, PREFIX, URL, Removals, Subject
+from herodotus.core.search.cover import CIRCLE, PLACE_BYTES, Arc, arcs_of, keys_of, part_of_circle
 from herodotus.core.search.fields import spell_id
 from herodotus.core.search.spells import Newest, Step, spells, step
 from herodotus.search.documents import Page, document_of
@@ -30,8 +36,6 @@ COMMIT_S: Final = 20.0
 40 s of its arrival, and within a minute on a busy machine."""
 WAITING_MAX: Final = 100_000
 """Captures, or URLs that are to be derived again, some 70 bytes each; if more wait, everything is compared."""
-PLACE_BYTES: Final = 8
-"""Of a position, as the index knows it."""
 Rules = tuple[tuple[str, str], ...]
 
 
@@ -40,12 +44,19 @@ class Writer:
     told; then `step` until there is nothing left."""
 
     def __init__(
-        self, words: WordIndex, changes: ArchiveChanges, tail: int, now: Callable[[], float]
+        self,
+        words: WordIndex,
+        changes: ArchiveChanges,
+        tail: int,
+        now: Callable[[], float],
+        *,
+        stays: Callable[[StoredCapture], bool] | None = None,
     ) -> None:
-        """`tail`: of `ArchiveChanges.begin`."""
+        """`tail`: of `ArchiveChanges.begin`. `stays`: None where all captures spread."""
         self.words = words
         self._changes = changes
         self._now = now
+        self._stays = stays
         self._came: deque[bytes] = deque()
         self._turned: dict[bytes, None] = {}
         """Places of URLs whose spells are to be derived again."""
@@ -80,6 +91,7 @@ class Writer:
             if not state.is_clean or state.tail != tail:
                 self._compare_from(state.tail)
         self._state = msgspec.structs.replace(state, is_clean=False)
+        self._extent = state.extent
         self._follow_rules()
         words.commit(self._state)  # from now on a kill is noticed
 
@@ -119,6 +131,18 @@ class Writer:
         self._state = msgspec.structs.replace(self._state, rules=tuple(sorted(now)))
         return before != now
 
+    def follow_ring(self, wanted: Arcs, unix_s: int) -> None:
+        """The keys for which others ask this peer now."""
+        extent = self._extent.towards(wanted, unix_s)
+        walked = self._state.walked
+        if walked is not None:
+            # What lies behind the walk's place is read by the rule of then.
+            extent = replace(extent, todo=extent.todo & _up_to(walked))
+        is_other = extent.arcs != self._extent.arcs
+        self._extent = extent
+        if is_other:
+            self.commit()  # nothing is deleted for which it is still answered
+
     def erased(self, rules: Rules) -> None:
         """No word of these is left in the files."""
         self._state = msgspec.structs.replace(self._state, erased=rules)
@@ -152,6 +176,9 @@ class Writer:
         if self._state.walked is not None:
             self._walk(bytes.fromhex(self._state.walked))
             return True
+        if self._extent.todo:
+            self._put_right()
+            return True
         return False
 
     def _read(self, captures: int) -> None:
@@ -163,7 +190,8 @@ class Writer:
         if self._is_urgent and not self._turned:
             return True
         is_old = self._since is not None and self._now() - self._since >= COMMIT_S
-        is_filled = self._state.walked is None and self.words.state.walked is not None
+        was_filled = self.words.state.walked is None and not self.words.state.todo
+        is_filled = self._state.walked is None and not self._extent.todo and not was_filled
         return self._captures >= COMMIT_CAPTURES or is_old or (is_filled and not has_more)
 
     @property
@@ -179,7 +207,8 @@ class Writer:
     @property
     def is_level(self) -> bool:
         """The index has all that the archive has."""
-        return not (self._came or self._turned or self._captures or self._is_urgent) and self.is_walked
+        is_idle = not (self._came or self._turned or self._captures or self._is_urgent)
+        return is_idle and self.is_walked and not self._extent.todo
 
     @property
     def is_walked(self) -> bool:
@@ -187,16 +216,24 @@ class Writer:
 
     @property
     def share(self) -> float:
-        """Of the archive, in the order of the ring."""
+        """Of the archive, in the order of the ring; else of the arcs whose words it should have."""
         walked = self._state.walked
         at = self._compared if walked is None else bytes.fromhex(walked)
-        return 1.0 if at is None else _number(at.ljust(PLACE_BYTES, b"\0")) / 2**64
+        if at is not None:
+            return _number(at.ljust(PLACE_BYTES, b"\0")) / 2**64
+        lacking = self._extent.lacking
+        return (
+            1 - part_of_circle(arcs_of(lacking)) / part_of_circle(arcs_of(self._extent.arcs))
+            if lacking
+            else 1.0
+        )
 
     def commit(self, *, is_last: bool = False) -> None:
         """`is_last`: nothing is told any more."""
         if not (self._came or self._turned) and self._compared is None:
             self._state = msgspec.structs.replace(self._state, tail=self._told)
         is_clean = is_last and self.is_walked and not (self._came or self._turned)
+        self._state = self._state.with_extent(self._extent)
         self.words.commit(msgspec.structs.replace(self._state, is_clean=is_clean))
         self._written.clear()
         self._captures, self._since, self._is_urgent = 0, None, False
@@ -212,9 +249,15 @@ class Writer:
         return self._written[position] if position in self._written else self.words.newest(position)
 
     def _take_in(self, key: bytes) -> int:
+        place, extent = key[:PLACE_BYTES], self._extent
+        is_wanted = place in extent.arcs
+        if place in extent.todo or not (is_wanted or self._stays):
+            return 0
         capture = self._changes.capture(key)
         if capture is None:
             return 0
+        if not is_wanted and self._newest(_number(place)) is None:
+            return 1 + (self._derive(key) if self._stays and self._stays(capture) else 0)
         page = Page(capture)
         newest = self._newest(page.position)
         match step(newest, page.time_s, page.digest, is_latest=self._changes.is_latest(key)):
@@ -245,7 +288,15 @@ class Writer:
         place = key[:PLACE_BYTES]
         self.words.delete_url(_number(place))
         self._written[_number(place)] = None
-        return self._add(self._changes.shown(place, _behind(place)))
+        return self._add_wanted(place, self._changes.shown(place, _behind(place)))
+
+    def _add_wanted(self, place: bytes, captures: Iterable[StoredCapture]) -> int:
+        """`_add`, unless neither others ask this peer for the URL nor a capture of it stays."""
+        if place in self._extent.arcs:
+            return self._add(captures)
+        if self._stays is not None and any(map(self._stays, captures)):
+            return 1 + self._add(self._changes.shown(place, _behind(place)))
+        return 1
 
     def _add(self, captures: Iterable[StoredCapture]) -> int:
         """The spells of one URL, of which the index has none."""
@@ -274,10 +325,30 @@ class Writer:
                 if read >= CAPTURES_A_STEP:
                     is_end = False
                     break
-                read += self._add(captures)
+                read += self._add_wanted(place, captures)
                 walked = place
         self._read(read)
         self._state = msgspec.structs.replace(self._state, walked=None if is_end else walked.hex())
+
+    def _put_right(self) -> None:
+        """The next URLs of an arc that others began to ask this peer for, or ended to. First what it should have."""
+        extent = self._extent
+        start, end = (extent.lacking or extent.todo).pieces()[0]
+        behind = start[:PLACE_BYTES] + b"\xff" * (KEY_BYTES + 8) if start else b""
+        keys = self._changes.keys(behind, CAPTURES_A_STEP)
+        last = end[:PLACE_BYTES]
+        if len(keys) == CAPTURES_A_STEP:
+            last = min(last, keys[-1][0][:PLACE_BYTES])
+        low = _number(start) + 1 if start else 0
+        self.words.delete_between(low, _number(last))
+        read = 0
+        begin = low.to_bytes(PLACE_BYTES, "big")
+        for place, captures in groupby(self._changes.shown(begin, _behind(last)), key=_place_of):
+            self._written[_number(place)] = None
+            read += self._add_wanted(place, captures)
+        self._read(read)
+        done = keys_of([Arc(low - 1 if low else CIRCLE - 1, _number(last))])
+        self._extent = replace(extent, todo=extent.todo - done)
 
     def _compare(self, compared: bytes) -> None:
         """The next of the archive's keys with what the index says of these URLs. A URL in doubt is derived again."""
@@ -324,6 +395,11 @@ def _behind(place: bytes) -> bytes | None:
 
 def _place_of(capture: StoredCapture) -> bytes:
     return capture.id.key[:PLACE_BYTES]
+
+
+def _up_to(walked: str) -> Arcs:
+    """The keys from zero to a walk's place."""
+    return keys_of([Arc(CIRCLE - 1, _number(bytes.fromhex(walked)))]) if walked else NONE
 
 
 def _second_of(key: bytes) -> int:

@@ -3,6 +3,8 @@
 Positions are the first 64 bits of a URL's key, as the index of words has them. The circle is cut at each member's
 position; all keys of a stretch have the same holders, of whom the first few index it. The cover is greedy: the peer
 with most that nobody answers for yet comes first. Every peer is told its arcs, so no spell counts twice.
+
+By the same rule a peer knows which words it has to have (`indexed_by`). Its index follows that slowly (`Extent`).
 """
 
 import heapq
@@ -10,8 +12,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from dht.core.arcs import NONE, WHOLE, Arcs
 from dht.core.arcs import Arc as KeyArc
-from dht.core.arcs import Arcs
 from dht.core.holders import Table
 from dht.core.ids import KEY_BYTES, Key, PeerKey
 
@@ -19,6 +21,11 @@ CIRCLE: Final = 1 << 64
 RUNS_MAX: Final = 64
 """Arcs that one peer is told. With eight positions a member and three copies it is six."""
 PLACE_BYTES: Final = 8
+SURPLUS_S: Final = 86_400
+"""So long, and twice as long at most, a peer keeps words that nobody asks it for any more. Members that leave and come
+back change the first holders of an arc back and forth; to index a capture again costs a millisecond."""
+ARCS_MAX: Final = 256
+"""Of one index. With eight positions a peer is among the first three holders of 5 to 8 arcs (search.md 2)."""
 _REST = b"\xff" * (KEY_BYTES - PLACE_BYTES)
 
 
@@ -103,6 +110,54 @@ def cover(
     return shares
 
 
+def indexed_by(table: Table, peer: PeerKey, indexers: int) -> Arcs | None:
+    """The keys for which others ask this peer, as of `stretches_of`. None: it is in no ring now, which says nothing."""
+    if peer not in table.peers:
+        return None
+    return table.arcs(peer, ranks=range(indexers)).coarse(PLACE_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Of which keys an index has the words. It may say too little, never too much: `todo` grows before anything is
+    written or deleted for it, and shrinks afterwards."""
+
+    arcs: Arcs = WHOLE
+    """It takes these captures in as they come."""
+    todo: Arcs = NONE
+    """There documents may be missing, or lie although they should not."""
+    surplus: Arcs = NONE
+    """Those of `arcs` for which nobody asks since `since_s`, or longer."""
+    since_s: int | None = None
+    """None: no ring was seen yet."""
+
+    @property
+    def answered(self) -> Arcs:
+        return self.arcs - self.todo
+
+    @property
+    def lacking(self) -> Arcs:
+        return self.todo & self.arcs
+
+    def towards(self, wanted: Arcs, now_s: int) -> "Extent":
+        """What is wanted is taken in at once; what is no longer wanted goes after a day or two."""
+        surplus, since_s = self.surplus - wanted, self.since_s
+        if since_s is None:
+            target, since_s = wanted, now_s
+        else:
+            target = self.arcs | wanted
+            if not 0 <= now_s - since_s < SURPLUS_S:
+                if now_s > since_s:  # else the clock was put back
+                    target -= surplus
+                surplus, since_s = target - wanted, now_s
+        if len(target) > ARCS_MAX:
+            target, surplus = wanted, NONE
+        todo = self.todo | (target - self.arcs) | (self.arcs - target)
+        if len(todo) > ARCS_MAX:
+            todo = WHOLE
+        return Extent(arcs=target, todo=todo, surplus=surplus, since_s=since_s)
+
+
 def part_of_circle(arcs: Iterable[Arc]) -> float:
     return sum(arc.length for arc in arcs) / CIRCLE
 
@@ -110,6 +165,11 @@ def part_of_circle(arcs: Iterable[Arc]) -> float:
 def keys_of(arcs: Iterable[Arc]) -> Arcs:
     """The keys whose first 64 bits these are."""
     return Arcs(KeyArc(_end(arc.after), _end(arc.last)) for arc in arcs)
+
+
+def arcs_of(keys: Arcs) -> tuple[Arc, ...]:
+    """The inverse, of keys with such ends."""
+    return tuple(Arc(_place(arc.start), _place(arc.end)) for arc in keys)
 
 
 def _place(position: bytes) -> int:

@@ -360,7 +360,9 @@ class SearchSettings:
         0.25, "of one processor, at most, for reading the words of new captures"
     )
     copies: int = whole(1, 16).setting(
-        3, "of the peers that hold an address, so many are asked about its words"
+        3,
+        "of the peers that hold an address, so many have an index of its words and are asked about them; the same at "
+        "all peers of a ring",
     )
     patience_s: float = seconds(0.1, 60).setting(
         0.7,

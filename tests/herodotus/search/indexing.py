@@ -6,9 +6,12 @@ from tempfile import TemporaryDirectory
 
 from tantivy import Query
 
+from dht.core.arcs import WHOLE, Arcs
 from herodotus.core.captures import position_of
+from herodotus.core.doors import Door, Passage, through
 from herodotus.core.removals import Removals, Subject
 from herodotus.core.search.fields import BODY, DIGEST, FIRST, POSITION, UNTIL
+from herodotus.search.follower import stays_here
 from herodotus.search.index import WordIndex
 from herodotus.search.schema import words_of
 from herodotus.search.writer import Writer
@@ -39,7 +42,7 @@ class Bench:
         self.changes = ArchiveChanges(self.archive)
         tail = self.changes.begin(lambda: None)
         self.words = WordIndex(self.folder)
-        self.writer = Writer(self.words, self.changes, tail, lambda: self.now_s)
+        self.writer = Writer(self.words, self.changes, tail, lambda: self.now_s, stays=stays_here)
 
     def kill(self) -> None:
         """Nothing of what was not committed is left."""
@@ -54,6 +57,11 @@ class Bench:
 
     def put(self, url: str, day: int, text: str) -> None:
         store(self.archive, page(url, NOW_S + day, f"<title>T</title><p>{text}".encode()))
+
+    def bring_in(self, url: str, day: int, text: str) -> None:
+        """As an import does."""
+        deposit = page(url, NOW_S + day, f"<title>T</title><p>{text}".encode())
+        store(self.archive, through(Passage(Door.BROUGHT_IN), deposit))
 
     def remove(self, *subjects: Subject) -> None:
         self.archive.removed = Removals.of_subjects(subjects)
@@ -75,8 +83,11 @@ class Bench:
     def documents(self) -> list[Row]:
         return rows_of(self.words)
 
-    def anew(self) -> list[Row]:
-        return made_anew(self.archive)
+    def anew(self, arcs: Arcs = WHOLE) -> list[Row]:
+        """Of these keys, and of what was brought in."""
+        of_here = {_number(one.id.key) for one in ArchiveChanges(self.archive).shown(b"") if stays_here(one)}
+        rows = made_anew(self.archive)
+        return [row for row in rows if row[0].to_bytes(8, "big") in arcs or row[0] in of_here]
 
 
 def made_anew(archive: Archive) -> list[Row]:
@@ -106,4 +117,8 @@ def found_with(words: WordIndex, text: str) -> int:
 
 
 def place(url: str) -> int:
-    return int.from_bytes(position_of(url)[:8], "big")
+    return _number(position_of(url))
+
+
+def _number(position: bytes) -> int:
+    return int.from_bytes(position[:8], "big")

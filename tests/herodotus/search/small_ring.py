@@ -8,6 +8,7 @@ from typing import TypeVar
 import anyio
 
 from dht import Contact
+from dht.core.arcs import Arcs
 from dht.core.holders import Table
 from dht.core.ids import Key, PeerKey, key_of
 from dht.core.placement import Rule
@@ -15,7 +16,7 @@ from dht.core.records import Address
 from herodotus.core.captures import Deposit, position_of
 from herodotus.core.ports import Lane
 from herodotus.core.search.answers import After, Results
-from herodotus.core.search.cover import PLACE_BYTES
+from herodotus.core.search.cover import PLACE_BYTES, indexed_by
 from herodotus.core.search.grammar import parse
 from herodotus.core.settings.sections import SearchSettings
 from herodotus.peers.calls import CALL_DEADLINE_S, PeerUnreachableError
@@ -79,6 +80,10 @@ class Calls:
         return await self.ring.peers[peer].services.services.calls[service](self.me, body)
 
 
+async def dead(service: str, body: bytes) -> bytes:
+    raise PeerUnreachableError("dead")
+
+
 @dataclass
 class Shelf:
     peer: "SmallPeer"
@@ -108,7 +113,7 @@ class SmallPeer:
         self.services = SearchServices(
             ServiceParts(
                 words=lambda: self.bench.words,
-                indexed=lambda: ring.table.arcs(key).coarse(PLACE_BYTES),
+                indexed=self._indexed,
                 is_member=self._knows,
                 catalogue=lambda: self.catalogue,
                 workers=InPlace(),
@@ -118,7 +123,7 @@ class SmallPeer:
         self.search = RingSearch(
             RingParts(
                 words=lambda: self.bench.words,
-                indexed=lambda: ring.table.arcs(key).coarse(PLACE_BYTES),
+                indexed=self._indexed,
                 sight=lambda: ring.sight(key),
                 calls=lambda: Calls(ring, key),
                 shelf=Shelf(self),
@@ -126,6 +131,16 @@ class SmallPeer:
                 unix_s=lambda: float(ring.now_s),
             )
         )
+
+    def _indexed(self) -> Arcs:
+        return self.ring.table.arcs(self.key).coarse(PLACE_BYTES) & self.bench.words.answered
+
+    def follow(self, steps: int | None = None) -> None:
+        """As its follower does, so far."""
+        wanted = indexed_by(self.ring.table, self.key, self.settings.copies)
+        if wanted is not None:
+            self.bench.writer.follow_ring(wanted, self.ring.now_s)
+        self.bench.catch_up(steps)
 
     def _knows(self, peer: bytes) -> bool:
         return peer in self.friends
@@ -156,7 +171,9 @@ class SmallRing:
             for number in range(count)
             for index in range(POSITIONS)
         ]
+        self.all = contacts
         self.table = Table(contacts, Rule(COPIES))
+        self.deposits: list[Deposit] = []
         self.contacts = {contact.peer: contact for contact in contacts}
         self.odd: dict[PeerKey, Answering] = {}
         self.absent: dict[PeerKey, float] = {}
@@ -184,15 +201,23 @@ class SmallRing:
         return [self.peers[contact.peer] for contact in self.table.of(Key(position_of(url)))]
 
     def put(self, deposits: Iterable[Deposit]) -> None:
-        """At all their holders, which index them."""
+        """At all their holders, of whom the first index them."""
         of_peer: dict[PeerKey, list[Deposit]] = {}
         for deposit in deposits:
+            self.deposits.append(deposit)
             for peer in self.holders(deposit.capture.url):
                 of_peer.setdefault(peer.key, []).append(deposit)
         for key, some in of_peer.items():
-            bench = self.peers[key].bench
-            store(bench.archive, *some)
-            bench.catch_up()
+            store(self.peers[key].bench.archive, *some)
+            self.peers[key].follow()
+
+    def without(self, *gone: PeerKey) -> None:
+        """These left, all others are there; who became a holder has its copies, and its index follows later."""
+        self.table = Table([one for one in self.all if one.peer not in gone], Rule(COPIES))
+        self.odd = dict.fromkeys(gone, dead)
+        for deposit in self.deposits:
+            for peer in self.holders(deposit.capture.url):
+                store(peer.bench.archive, deposit)
 
     def close(self) -> None:
         for peer in self.peers.values():

@@ -8,7 +8,10 @@ from threading import get_ident
 import anyio
 import pytest
 
+from dht.core.arcs import NONE, WHOLE, Arcs
+from herodotus.core.captures import position_of
 from herodotus.core.errors import SearchFailedError
+from herodotus.core.search.cover import Arc, keys_of
 from herodotus.core.settings.sections import SearchSettings
 from herodotus.core.status import SearchStatus
 from herodotus.search import follower as following
@@ -31,6 +34,7 @@ class Running:
     archive: Archive = field(default_factory=lambda: open_on(MemoryDisk()))
     free: int = SPARE_BYTES
     is_enabled: bool = True
+    wanted: Arcs | None = None
 
     def __post_init__(self) -> None:
         self.follower = Follower(
@@ -40,6 +44,8 @@ class Running:
                 changes=self.changes,
                 workers=ThreadWorkers(),
                 free_bytes=lambda: self.free,
+                unix_s=lambda: 0.0,
+                wanted=lambda: self.wanted,
             )
         )
 
@@ -170,3 +176,21 @@ async def test_what_failed_is_given_up_away_from_the_loop(
         async with running.follower.running():
             await running.until(lambda _: bool(threads))
     assert get_ident() not in threads
+
+
+async def test_a_running_peer_takes_in_what_others_ask_it_for(tmp_path: Path) -> None:
+    half = keys_of([Arc(0, 1 << 63)])
+    running = Running(tmp_path / "words", wanted=half)
+    running.put(0)
+    inside = sum(position_of(url) in half for url in URLS)
+    assert 0 < inside < len(URLS)
+    with anyio.fail_after(30):
+        async with running.follower.running():
+            assert (await running.until(has(inside))).ring_share == 0.5
+            running.wanted = None  # as without a line
+            running.put(1)
+            await running.until(has(2 * inside))
+            running.wanted = WHOLE
+            assert (await running.until(has(2 * len(URLS)))).ring_share == 1.0
+            assert running.follower.answered == WHOLE
+    assert running.follower.answered == NONE

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dht.core.arcs import WHOLE
 from herodotus.core.errors import SearchFailedError
-from herodotus.search.index import FORMAT, STATE, WordIndex
+from herodotus.search.index import FORMAT, STATE, WHOLE_FORMAT, WordIndex
 from tests.herodotus.search.indexing import URLS, Bench
 
 FLIPS = 100
@@ -56,6 +57,16 @@ def test_a_file_that_a_kill_left_is_no_damage(folder: Path) -> None:
     (folder / f"{32 * 'a'}.idx").write_bytes(segment.read_bytes()[:-1])
     (folder / f"{segment.stem}.9999.del").write_bytes(b"half")
     assert WordIndex(folder).damaged_file() is None
+
+
+def test_an_index_of_an_earlier_release_has_all_words(folder: Path) -> None:
+    state = msgspec.json.decode((folder / STATE).read_bytes())
+    of_before = {
+        name: state[name] for name in ("incarnation", "tail", "walked", "rules", "erased", "is_clean")
+    }
+    (folder / STATE).write_bytes(msgspec.json.encode({**of_before, "format": WHOLE_FORMAT}))
+    words = WordIndex(folder)
+    assert (words.answered, words.state.format) == (WHOLE, FORMAT)
 
 
 def _without_state(folder: Path) -> None:

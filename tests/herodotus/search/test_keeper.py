@@ -31,7 +31,11 @@ class Kept:
 
     def open(self) -> None:
         self.keeper = Keeper(
-            self.folder, ArchiveChanges(self.archive), now=lambda: self.now_s, free_bytes=lambda: self.free
+            self.folder,
+            ArchiveChanges(self.archive),
+            now=lambda: self.now_s,
+            free_bytes=lambda: self.free,
+            unix_s=lambda: self.now_s,
         )
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dht.core.arcs import WHOLE
 from herodotus.search.keeper import SPARE_BYTES, Keeper
 from herodotus.store.changes import ArchiveChanges
 from herodotus.store.recovery import open_archive
@@ -29,8 +30,13 @@ def _check(home: Path) -> int:
     open_archive(archive)
     now_s = 0.0
     keeper = Keeper(
-        home / "words", ArchiveChanges(archive), now=lambda: now_s, free_bytes=lambda: SPARE_BYTES
+        home / "words",
+        ArchiveChanges(archive),
+        now=lambda: now_s,
+        free_bytes=lambda: SPARE_BYTES,
+        unix_s=lambda: now_s,
     )
+    keeper.wanted = WHOLE
     while keeper.step():
         pass
     now_s = 100.0

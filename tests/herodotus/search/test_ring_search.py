@@ -1,7 +1,9 @@
 """Does a small ring answer as the texts themselves would, through any peer, and whatever others do?"""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,17 +13,19 @@ import trio.testing
 
 from dht.core.ids import PeerKey
 from herodotus.core.errors import QuestionError, SearchRestsError
-from herodotus.core.search.cover import CIRCLE, Arc
+from herodotus.core.search.cover import CIRCLE, SURPLUS_S, Arc, arcs_of, part_of_circle
 from herodotus.core.search.grammar import parse
-from herodotus.peers.calls import PeerUnreachableError, RefusedError
+from herodotus.peers.calls import RefusedError
 from herodotus.search import wire
 from herodotus.search.wire import Asked
-from tests.herodotus.search.made_web import date_of, made_web
-from tests.herodotus.search.small_ring import Answering, SmallPeer, SmallRing
+from tests.herodotus.search.indexing import rows_of
+from tests.herodotus.search.made_web import MadeWeb, date_of, made_web
+from tests.herodotus.search.small_ring import Answering, SmallPeer, SmallRing, dead
 
 pytestmark = pytest.mark.anyio
 
 WEB = made_web(seed=5, pages=50, days=5)
+FEW = made_web(seed=6, pages=16, days=2)
 PEERS = 8
 
 
@@ -49,20 +53,18 @@ def some_peer(ring: SmallRing, number: int) -> SmallPeer:
     return list(ring.peers.values())[number]
 
 
-async def dead(service: str, body: bytes) -> bytes:
-    raise PeerUnreachableError("dead")
-
-
 async def silent(service: str, body: bytes) -> bytes:
     await anyio.sleep_forever()
     raise AssertionError("never")
 
 
-async def expect_truth(ring: SmallRing, questions: list[tuple[str, int]], share: float = 1.0) -> None:
+async def expect_truth(
+    ring: SmallRing, questions: list[tuple[str, int]], share: float = 1.0, web: MadeWeb = WEB
+) -> None:
     living = [peer for key, peer in ring.peers.items() if key not in ring.odd]
     for number, (word, day) in enumerate(questions):
         results = await living[number % len(living)].ask(f'"{word}" on:{date_of(day)}')
-        wanted = WEB.with_word(word, day)
+        wanted = web.with_word(word, day)
         shown = [one.url for first in results.shown for one in (first, *first.alike)]
         assert (sorted(shown), results.answer.pages) == (sorted(wanted), len(wanted)), (word, day)
         assert results.ring is not None
@@ -110,6 +112,87 @@ async def test_peers_that_are_away_are_not_asked(ring: SmallRing) -> None:
     ring.odd.update(dict.fromkeys(gone, dead))
     await expect_truth(ring, questions(4, 12))
     assert not {key for _, key, _ in ring.carried} & {*gone}
+
+
+# -- members come and go
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[SmallRing]:
+    made = SmallRing(tmp_path / "small", PEERS, FEW.end_s)
+    for day in range(FEW.days):
+        made.put(FEW.deposits(day))
+    yield made
+    made.close()
+
+
+async def expect_no_half_answers(ring: SmallRing) -> int:
+    """What is told for the whole ring is whole. How often it was."""
+    living = [peer for key, peer in ring.peers.items() if key not in ring.odd]
+    whole = 0
+    for number, (word, day) in enumerate(FEW.telling()[:12]):
+        results = await living[number % len(living)].ask(f'"{word}" on:{date_of(day)}')
+        shown = [one.url for first in results.shown for one in (first, *first.alike)]
+        wanted = FEW.with_word(word, day)
+        assert len(shown) == len({*shown}), "no page twice"
+        assert {*shown} <= wanted
+        assert results.ring is not None
+        if results.ring.share == 1.0:
+            whole += 1
+            assert {*shown} == wanted
+    return whole
+
+
+async def test_while_members_leave_and_come_back_no_answer_is_half(small: SmallRing) -> None:
+    first, second = sorted(small.peers)[1], sorted(small.peers)[5]
+    for gone in ((first,), (first, second), (second,), ()):
+        small.without(*gone)
+        living = [peer for key, peer in small.peers.items() if key not in gone]
+        assert await expect_no_half_answers(small) == 12, "two others have the words of each page"
+        for peer in living:
+            peer.follow(steps=1)
+        await expect_no_half_answers(small)
+        for peer in living:
+            peer.follow()
+        await expect_truth(small, FEW.telling()[:12], web=FEW)
+
+
+async def test_where_all_that_had_the_words_left_the_share_says_so_until_others_have_them(
+    small: SmallRing,
+) -> None:
+    url = min(FEW.pages)
+    gone = [peer.key for peer in small.holders(url)[:3]]
+    small.without(*gone)
+    assert await expect_no_half_answers(small) == 0
+    for key, peer in small.peers.items():
+        if key not in gone:
+            peer.follow()
+    await expect_truth(small, FEW.telling()[:12], web=FEW)
+
+
+async def test_three_peers_have_the_words_of_a_page_and_a_member_that_came_back_costs_a_day(
+    small: SmallRing,
+) -> None:
+    def held() -> set[int]:
+        """By how many peers the versions are held."""
+        rows = Counter(row for peer in small.peers.values() for row in rows_of(peer.bench.words))
+        return {*rows.values()}
+
+    def follow() -> None:
+        for peer in small.peers.values():
+            peer.follow()
+
+    assert held() == {3}
+    small.without(sorted(small.peers)[1])
+    follow()
+    small.without()
+    follow()
+    assert held() == {3, 4}
+    for _ in range(3):
+        small.now_s += SURPLUS_S
+        follow()
+    assert held() == {3}
+    await expect_truth(small, FEW.telling()[:12], web=FEW)
 
 
 # -- what others do
@@ -253,7 +336,9 @@ async def test_the_answer_says_what_part_of_the_ring_is_in_it(ring: SmallRing) -
     ring.odd.update(dict.fromkeys(sorted(ring.peers)[1:], dead))
     results = await some_peer(ring, 0).ask(WEB.words[0])
     assert results.ring is not None
-    assert 0.5 < results.ring.share < 0.95
+    words = some_peer(ring, 0).bench.words
+    assert results.ring.share == pytest.approx(part_of_circle(arcs_of(words.answered)))
+    assert 0.3 < results.ring.share < 0.6, "three of eight peers have the words of each page"
     assert results.ring.peers == 1
     assert results.ring.percent < 100
 
@@ -286,7 +371,7 @@ async def test_a_peer_asks_others_only_for_what_it_does_not_hold(ring: SmallRing
         asked = {key for service, key, _ in ring.carried if service == wire.ASK} - {peer.key}
         assert results.ring is not None
         assert (results.ring.share, results.ring.peers) == (1.0, 1 + len(asked))
-        assert len(asked) <= 3, "it holds six of eight parts itself"
+        assert len(asked) <= 4, "of eight peers five answer (design): it has the words of three parts itself"
 
 
 async def test_a_question_costs_few_bytes(ring: SmallRing) -> None:

@@ -9,12 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dht.core.arcs import NONE, WHOLE
 from herodotus.core.bundles import Visit
+from herodotus.core.captures import position_of
 from herodotus.core.errors import SearchFailedError
 from herodotus.core.index_rows import CAPTURE
 from herodotus.core.removals import subject_of
+from herodotus.core.search.cover import SURPLUS_S, Arc, keys_of
 from herodotus.core.search.fields import OPEN
 from herodotus.search import writer as writing
+from herodotus.store import StoredCapture
 from herodotus.store.changes import Changes
 from herodotus.store.index import IndexBatch
 from tests.herodotus.search.indexing import URLS, Bench, found_with, place
@@ -22,6 +26,13 @@ from tests.herodotus.store.making import NOW_S, note_visits
 
 SOME = [URLS[0], URLS[3], URLS[6], URLS[7]]
 """Few, so that much happens to each."""
+RINGS = [
+    WHOLE,
+    keys_of([Arc(0, 1 << 63)]),
+    keys_of([Arc(3 << 62, 1 << 61), Arc(1 << 62, 3 << 61)]),
+    NONE,
+]
+"""For which keys others ask this peer."""
 TEXTS = ["one first text", "another second text", "the third"]
 
 
@@ -171,6 +182,8 @@ def test_a_capture_that_went_without_a_trace_in_the_log_before_a_kill_is_missed(
 
 ACTIONS = st.one_of(
     st.tuples(st.just("put"), st.sampled_from(SOME), st.integers(0, 9), st.sampled_from(TEXTS)),
+    st.tuples(st.just("bring in"), st.sampled_from(SOME), st.integers(0, 9), st.sampled_from(TEXTS)),
+    st.tuples(st.just("ring"), st.integers(0, 3), st.sampled_from([0, SURPLUS_S // 2, SURPLUS_S])),
     st.tuples(st.just("delete"), st.sampled_from(SOME)),
     st.tuples(
         st.just("remove"),
@@ -198,6 +211,11 @@ def act(bench: Bench, action: tuple[object, ...]) -> None:
     match action:
         case ("put", str(url), int(day), str(text)):
             bench.put(url, day, text)
+        case ("bring in", str(url), int(day), str(text)):
+            bench.bring_in(url, day, text)
+        case ("ring", int(which), int(passed_s)):
+            bench.now_s += passed_s
+            bench.writer.follow_ring(RINGS[which], int(bench.now_s))
         case ("delete", str(url)):
             bench.delete(url)
         case ("remove", list(subjects)):
@@ -230,6 +248,100 @@ def test_whatever_happens_the_documents_are_those_of_an_index_made_anew(
         for action in actions:
             act(bench, action)
         bench.catch_up()
-        assert bench.documents() == bench.anew()
+        extent = bench.words.state.extent
+        assert not extent.todo
+        assert bench.documents() == bench.anew(extent.arcs)
         assert bench.writer.is_level
+        for _ in range(3):
+            act(bench, ("ring", 1, SURPLUS_S))
+        bench.catch_up()
+        assert bench.words.answered == RINGS[1]
+        assert bench.documents() == bench.anew(RINGS[1])
         bench.words.release()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(ACTIONS, max_size=25))
+def test_for_the_keys_that_it_answers_for_an_index_has_what_was_told(
+    actions: list[tuple[object, ...]],
+) -> None:
+    """At each moment, also after a kill: half an answer would seem whole."""
+    with (
+        TemporaryDirectory() as folder,
+        patch.multiple(writing, CAPTURES_A_STEP=2, KEYS_A_STEP=3, COMMIT_CAPTURES=5),
+    ):
+        bench = Bench(Path(folder) / "words")
+        for url in SOME:
+            bench.put(url, 0, TEXTS[0])
+        bench.catch_up()
+        for action in actions:
+            if action[0] in ("ring", "step", "commit", "kill", "close"):
+                act(bench, action)
+                found = {row[0] for row in bench.documents()}
+                wanted = {place(url) for url in SOME if position_of(url) in bench.words.answered}
+                assert wanted <= found
+        bench.words.release()
+
+
+def test_what_others_begin_to_ask_for_is_answered_when_all_of_it_is_in(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "CAPTURES_A_STEP", 2)
+    bench.writer.follow_ring(NONE, 0)
+    for url in URLS:
+        bench.put(url, 0, "words")
+        bench.put(url, 1, "other words")
+    bench.catch_up()
+    assert bench.documents() == []
+    bench.writer.follow_ring(WHOLE, 1)
+    assert not bench.words.answered
+    assert bench.writer.share == 0
+    bench.catch_up(steps=3)
+    bench.writer.commit()
+    answered = bench.words.answered
+    assert 0 < bench.writer.share < 1
+    assert not bench.words.is_filled
+    inside = [url for url in URLS if position_of(url) in answered]
+    assert 0 < len(inside) < len(URLS)
+    assert {row[0] for row in bench.documents()} == {place(url) for url in inside}
+    bench.catch_up()
+    assert bench.words.answered == WHOLE
+    assert bench.documents() == bench.anew()
+
+
+def test_what_was_brought_in_is_found_wherever_it_lies(bench: Bench) -> None:
+    bench.writer.follow_ring(NONE, 0)
+    bench.put(URLS[0], 0, "crawled")
+    bench.put(URLS[1], 0, "crawled")
+    bench.catch_up()
+    bench.bring_in(URLS[1], 1, "imported")
+    bench.catch_up()
+    assert found_with(bench.words, "imported") == 1
+    assert spells_of(bench, URLS[1]) == [(0, 1), (1, OPEN)], "with all its captures"
+    bench.put(URLS[1], 2, "crawled again")
+    bench.catch_up()
+    assert spells_of(bench, URLS[1]) == [(0, 1), (1, 2), (2, OPEN)]
+    assert spells_of(bench, URLS[0]) == []
+
+
+def test_a_member_that_leaves_and_comes_back_costs_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for url in URLS:
+        bench.put(url, 0, "words")
+    bench.writer.follow_ring(RINGS[1], 0)
+    bench.writer.follow_ring(RINGS[2], 10)
+    bench.catch_up()
+    read: list[bytes] = []
+    shown = bench.changes.shown
+
+    def noted(start: bytes, end: bytes | None = None) -> Iterator[StoredCapture]:
+        read.append(start)
+        return shown(start, end)
+
+    monkeypatch.setattr(bench.changes, "shown", noted)
+    for time_s in range(20, 2_000, 20):
+        bench.writer.follow_ring(RINGS[1 + time_s // 20 % 2], time_s)
+        bench.catch_up()
+    assert read == []
+    assert bench.words.answered == RINGS[1] | RINGS[2]

@@ -5,17 +5,23 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dht.core.arcs import NONE, WHOLE, Arcs
 from dht.core.holders import Table
 from dht.core.ids import Key, PeerKey, key_from_number, key_of
 from dht.core.placement import Rule
 from dht.core.records import Address, Contact
 from herodotus.core.search.cover import (
+    ARCS_MAX,
     CIRCLE,
     RUNS_MAX,
+    SURPLUS_S,
     Arc,
+    Extent,
     Share,
     Stretch,
+    arcs_of,
     cover,
+    indexed_by,
     keys_of,
     part_of_circle,
     stretches_of,
@@ -152,3 +158,73 @@ def test_keys_are_those_whose_first_bits_lie_on_the_arc() -> None:
     assert Key(b"\0" * 7 + b"\1" + b"\xff" * 12) in keys
     assert Key(b"\0" * 7 + b"\2" + b"\0" * 12) not in keys
     assert Key(b"\xff" * 7 + b"\xfe" + b"\xff" * 12) not in keys
+
+
+# -- which words a peer has
+
+
+@given(st.integers(0, 1_000), st.integers(1, 9), st.integers(1, 4), st.integers(1, 6))
+@settings(max_examples=60, deadline=None)
+def test_a_peer_indexes_what_others_ask_it_for(seed: int, peers: int, positions: int, indexers: int) -> None:
+    table = made_table(seed, peers, positions)
+    stretches = stretches_of(table, indexers)
+    for number in range(peers):
+        arcs = [stretch.arc for stretch in stretches if peer(number) in stretch.indexers]
+        assert indexed_by(table, peer(number), indexers) == keys_of(arcs)
+
+
+def test_who_is_in_no_ring_knows_nothing_of_what_others_ask_for() -> None:
+    assert indexed_by(made_table(1, 3, 2), peer(7), 3) is None
+
+
+SETS = st.lists(
+    st.tuples(st.sampled_from(EDGES), st.integers(0, CIRCLE - 1)).map(lambda ends: Arc(*ends)), max_size=4
+).map(keys_of)
+
+
+@given(SETS)
+def test_sets_of_keys_are_arcs_and_back(keys: Arcs) -> None:
+    assert keys_of(arcs_of(keys)) == keys
+
+
+@given(st.lists(st.tuples(SETS, st.integers(0, SURPLUS_S)), min_size=1, max_size=12))
+@settings(max_examples=80, deadline=None)
+def test_what_is_wanted_is_taken_in_and_what_is_not_goes_after_a_day_or_two(
+    looks: list[tuple[Arcs, int]],
+) -> None:
+    now_s, extent = 0, Extent()
+    wanted_at: list[tuple[int, Arcs]] = []
+    for wanted, passed_s in looks:
+        now_s += passed_s
+        before, extent = extent, extent.towards(wanted, now_s)
+        assert wanted <= extent.arcs
+        assert (extent.arcs - before.arcs) | (before.arcs - extent.arcs) <= extent.todo
+        assert not extent.todo & extent.answered
+        assert extent.surplus <= extent.arcs - wanted
+        for then_s, earlier in wanted_at:
+            if now_s - then_s < SURPLUS_S:
+                assert earlier <= extent.arcs, "it may be wanted again"
+        wanted_at.append((now_s, wanted))
+    for _ in range(2):
+        now_s += SURPLUS_S
+        extent = extent.towards(looks[-1][0], now_s)
+    assert extent.arcs == looks[-1][0]
+
+
+def test_a_clock_that_is_put_back_ends_nothing() -> None:
+    half = keys_of([Arc(0, CIRCLE // 2)])
+    extent = Extent().towards(half, SURPLUS_S * 100).towards(NONE, SURPLUS_S * 100 + 1)
+    for now_s in (5, SURPLUS_S // 2, SURPLUS_S):
+        extent = extent.towards(NONE, now_s)
+        assert extent.arcs == half
+    assert extent.towards(NONE, 5 + SURPLUS_S).arcs == NONE
+
+
+def test_an_index_of_too_many_arcs_keeps_no_surplus() -> None:
+    extent = Extent().towards(NONE, 0)
+    for number in range(ARCS_MAX):
+        extent = extent.towards(keys_of([Arc(number * 10, number * 10 + 5)]), 1)
+    assert len(extent.arcs) == ARCS_MAX
+    last = keys_of([Arc(CIRCLE // 2, CIRCLE // 2 + 1)])
+    extent = extent.towards(last, 1)
+    assert (extent.arcs, extent.todo, extent.answered) == (last, WHOLE, NONE)
