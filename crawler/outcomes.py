@@ -270,6 +270,8 @@ _log = logging.getLogger(__name__)
 
 DECISIONS_REMEMBERED = 16_384
 """Whether the scope takes a URL: pages of a host have most of their links in common. Some 4 MB."""
+ORIGINS_REMEMBERED = 4_096
+"""A forgotten one costs a look at the index."""
 NAMES_KEPT_MAX = 512
 MODULES_KEPT_CHARS_MAX = 16_384
 """Of one that is kept until the scripts of its page are read: maps of applications have a few hundred names of some
@@ -317,6 +319,8 @@ class Outcomes:
         self._sitemaps_seen: set[tuple[Origin, Bounds | None]] = set()
         self._names: LRUCache[str, PageNames] = LRUCache(NAMES_KEPT_MAX)
         """By the page that has it, and by each script that was found on such a page or script."""
+        self._answering: LRUCache[Origin, None] = LRUCache(ORIGINS_REMEMBERED)
+        """Nothing of them is noted as out of reach."""
         self.counts = counts
 
     # -- how a visit ended
@@ -346,10 +350,22 @@ class Outcomes:
         self.counts.by_error[reason] += 1
         self._frontier.record(entry, Result.FORBIDDEN, recrawl=self._recrawl)
 
-    def found_closed(self, origin: Origin, problem: str) -> None:
-        """Nothing of it was asked for; it is tried again today."""
-        self.counts.host(origin).problem = problem
-        self.counts.by_error["robots unreachable"] += 1
+    async def found_closed(self, origin: Origin, problem: str, *, is_left: bool) -> None:
+        """Nothing of it was asked for; it is tried again today, or what is due there is `is_left` for the day, and
+        counted one by one."""
+        if not is_left:
+            self.counts.host(origin).problem = problem
+            self.counts.by_error["robots unreachable"] += 1
+        self._answering.pop(origin, None)
+        await self._sink.note_failure(f"{origin}/robots.txt", problem)
+
+    async def _note_answer(self, entry: DueEntry, *, is_archived: bool) -> None:
+        """What could not be reached before ends with that; of a stored answer the archive knows itself."""
+        if entry.origin not in self._answering:
+            await self._sink.note_answer(f"{entry.origin}/robots.txt")
+            self._answering[entry.origin] = None
+        if not is_archived:
+            await self._sink.note_answer(entry.known.url)
 
     def spared(self, entry: DueEntry) -> None:
         """The rule that found it rests at its origin."""
@@ -365,11 +381,12 @@ class Outcomes:
         elif isinstance(found, Skipped):
             self.counts.skipped += 1
             self.counts.by_status[found.status] += 1
+            await self._note_answer(entry, is_archived=False)
             self._frontier.record(entry, Result.UNWANTED, recrawl=self._recrawl)
         else:
-            self._note_error(entry, found)
+            await self._note_error(entry, found)
 
-    def _note_error(self, entry: DueEntry, error: FetchError) -> None:
+    async def _note_error(self, entry: DueEntry, error: FetchError) -> None:
         name = type(error).__name__.removesuffix("Error")
         host = self.counts.host(entry.origin)
         host.problem = error.reason
@@ -382,6 +399,7 @@ class Outcomes:
         else:
             self.counts.failed += 1
             host.failed += 1
+            await self._sink.note_failure(entry.known.url, error.reason)
             self._frontier.record(entry, Result.FAILED, recrawl=self._recrawl, tries_max=self._tries_max)
 
     # -- one capture
@@ -389,8 +407,13 @@ class Outcomes:
     async def _keep(self, entry: DueEntry, capture: Capture) -> None:
         capture = capture.unless_known(entry.known.digest)
         reading = self._read(capture, entry.known)
-        if self._is_archived(entry.known, capture, reading):
+        is_archived = self._is_archived(entry.known, capture, reading)
+        if is_archived:
             await self._sink.store(capture)
+        if reading.result is Result.FAILED:
+            await self._sink.note_failure(entry.known.url, problem_of(capture))
+        else:
+            await self._note_answer(entry, is_archived=is_archived)
         again = None
         if entry.is_suspect and reading.result is Result.UNCHANGED:  # its links are wanted all the same
             archived = await self._sink.find(entry.known.url, 0.0)
@@ -523,7 +546,7 @@ class Outcomes:
             host.unchanged += reading.result is Result.UNCHANGED
             if reading.result is Result.FAILED:
                 host.failed += 1
-                host.problem = f"answered with {capture.status}"
+                host.problem = problem_of(capture)
                 counts.by_error[host.problem] += 1
         counts.noarchive += reading.noarchive
         for reason, count in (
@@ -556,6 +579,10 @@ class Outcomes:
                 ]
             )
         )
+
+
+def problem_of(capture: Capture) -> str:
+    return f"answered with {capture.status}"
 
 
 def report_of(found: Capture | Skipped, now: float) -> OriginReport:

@@ -29,6 +29,14 @@ class CaptureSink(Protocol):
         crash, and when a version is to be read again.
         """
 
+    async def note_failure(self, url: str, problem: str) -> None:
+        """A visit got no answer, or one that says that the site is out of order. Of a whole site, whose robots.txt
+        cannot be had, as of its robots.txt.
+        """
+
+    async def note_answer(self, url: str) -> None:
+        """A visit got one that is not stored, as such ones are not."""
+
 
 class UrlOwner(Protocol):
     """Decides which peer fetches the links that were found."""

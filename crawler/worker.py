@@ -342,8 +342,9 @@ class Crawler:
             has_seed = self._frontier.has_seed_due(origin)
             again_at = self._closed.again_at(origin, rules.problem, self._now(), has_seed=has_seed)
             if again_at is not None:
-                self._outcomes.found_closed(origin, rules.problem)
+                await self._outcomes.found_closed(origin, rules.problem, is_left=False)
                 return again_at
+        await self._outcomes.found_closed(origin, rules.problem, is_left=True)
         while (entry := await self._next_entry(origin, rules)) is not None:
             self._frontier.pass_over(entry)  # robots.txt itself, which somebody linked to
         return None

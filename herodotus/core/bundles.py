@@ -8,8 +8,8 @@ list of deletions.
 How are unchanged visits and deletions written down, as WARC records that anybody can read?
 
 Both are `metadata` records whose block is lines of text. A visit log says on which days a URL was found
-unchanged: it costs a few bytes where a revisit record costs hundreds. A tombstone says which capture was
-deleted for good.
+unchanged: it costs a few bytes where a revisit record costs hundreds. Visits that got no answer stand in it as well,
+with a reason. A tombstone says which capture was deleted for good.
 """
 
 import hashlib
@@ -44,6 +44,11 @@ from herodotus.core.warc import (
 VISITS_TYPE = "application/vnd.herodotus.visits"
 TOMBSTONES_TYPE = "application/vnd.herodotus.tombstones"
 LINES_MAX = 1_000_000
+NO_ANSWER = 0
+"""The status of a visit that got none, or one that says that the site is out of order."""
+PROBLEM_CHARS_MAX = 80
+"""Of the reason; the longest of the crawler's own has 60."""
+_NO_PROBLEM = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -51,17 +56,38 @@ class Visit:
     url: str
     time_s: int
     status: int
-    """304, or the status that came with the known content."""
+    """304, or the status that came with the known content, or `NO_ANSWER`."""
+    problem: str = ""
+    """Why there was no answer. With `NO_ANSWER` and without a problem the line says that there are answers again, of
+    which nothing is kept."""
 
     def __post_init__(self) -> None:
         # A line that cannot be read again would take its neighbours along.
         if not self.url or "\n" in self.url or not 0 <= self.status <= 999:
             raise MalformedRecordError("a visit without a URL, or with an impossible status")
+        if self.problem and (self.status != NO_ANSWER or self.problem != plain_problem(self.problem)):
+            raise MalformedRecordError(
+                "a visit with a problem and an answer, or with a problem that is no plain text"
+            )
 
 
 def format_visits(visits: Iterable[Visit], target: str) -> bytes:
-    lines = [f"{format_digits(visit.time_s)} {visit.status} {visit.url}" for visit in visits]
+    lines = [f"{format_digits(visit.time_s)} {visit.status} {_told_of(visit)}" for visit in visits]
     return _format_note(VISITS_TYPE, lines, target, min((visit.time_s for visit in visits), default=0))
+
+
+def _told_of(visit: Visit) -> str:
+    if visit.status != NO_ANSWER:
+        return visit.url
+    return f"{visit.problem.replace(' ', '_') or _NO_PROBLEM} {visit.url}"
+
+
+def plain_problem(text: str) -> str:
+    """What a line can hold of an error's words, which may be a stranger's: ASCII without an underscore, in one line."""
+    plain = text.encode("ascii", "replace").decode()
+    words = "".join(one if one.isprintable() and one != "_" else " " for one in plain).split()
+    found = " ".join(words)[:PROBLEM_CHARS_MAX].strip()
+    return "" if found == _NO_PROBLEM else found
 
 
 def parse_visits(record: WarcRecord) -> list[Visit]:
@@ -71,7 +97,11 @@ def parse_visits(record: WarcRecord) -> list[Visit]:
         status, _, url = rest.partition(" ")
         if not (status.isascii() and status.isdigit() and len(status) <= 3 and url):
             raise MalformedRecordError("a malformed line in a visit log")
-        visits.append(Visit(url=url, time_s=parse_digits(date), status=int(status)))
+        problem = ""
+        if int(status) == NO_ANSWER:
+            word, _, url = url.partition(" ")
+            problem = "" if word == _NO_PROBLEM else word.replace("_", " ")
+        visits.append(Visit(url=url, time_s=parse_digits(date), status=int(status), problem=problem))
     return visits
 
 

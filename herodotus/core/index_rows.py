@@ -8,6 +8,7 @@ files.
     d  bucket[1] sha256[:6] kind[1] position[:8] time[4]  -> (nothing): a capture with this payload
     v  position[:12] time[4] variant[3]  -> unchanged visits since that version: number, the last
     w  position[:12] time[4] variant[3] span[2]  -> when those of 32 days were, as far as they are kept
+    f  position[:12]  -> visits since its last answer that got none: the first, the last, number, reason
     t  position[:12] time[4] variant[3]  -> (nothing): deleted for good
     g  position[:12] time[4] variant[3]  -> file: a capture that was lost with it, and is not back
     x  file[4] offset[4]  -> (nothing): a visit log or a tombstone is there
@@ -28,7 +29,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from struct import pack, unpack_from
+from typing import NamedTuple, Self
 
 from crawler.core.urls import STEM_KEY_BYTES, stem, stem_key
 from herodotus.core.captures import CaptureId
@@ -41,6 +43,7 @@ CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b
 DIGEST, SEVERAL = b"h", b"n"
 ADDRESS, STEM = b"u", b"o"
 SEEN = b"w"
+FAILED = b"f"
 GONE = b"g"
 LINK, TALLY = b"l", b"a"
 DAY_S = 86_400
@@ -84,6 +87,39 @@ class IndexEntry(NamedTuple):
 class VisitCount:
     count: int
     last_s: int
+
+
+class Unreachable(NamedTuple):
+    """Visits in a row that got no answer, or one that says that the site is out of order."""
+
+    since_s: int
+    last_s: int
+    tries: int
+    reason: str
+    """Of the last."""
+
+    def and_of_site(self, site: Self) -> Self:
+        """Both since the same answer: a page, and robots.txt of its site, without which nothing there is asked for."""
+        last = max(self, site, key=lambda one: one.last_s)
+        return last._replace(since_s=min(self.since_s, site.since_s), tries=self.tries + site.tries)
+
+
+def unreachable_after(
+    known: Unreachable | None, time_s: int, reason: str, answered_s: int
+) -> Unreachable | None:
+    """`answered_s`: of its last answer that the archive has; an empty reason is an answer of which it has nothing."""
+    if not reason:
+        return None if known is None or known.last_s <= time_s else known
+    if time_s <= answered_s:
+        return known
+    if known is None or known.last_s <= answered_s:
+        return Unreachable(time_s, time_s, 1, reason)
+    return Unreachable(
+        min(known.since_s, time_s),
+        max(known.last_s, time_s),
+        known.tries + 1,
+        reason if time_s >= known.last_s else known.reason,
+    )
 
 
 def arrival_of(file: int, offset: int) -> int:
@@ -241,6 +277,19 @@ def decode_seen(key: bytes, data: bytes) -> list[int]:
 
 def _span_of(key: bytes) -> int:
     return int.from_bytes(key[-2:], "big") * SEEN_SPAN_S
+
+
+def failed_key(position: bytes) -> bytes:
+    return FAILED + position[:KEY_BYTES]
+
+
+def encode_unreachable(one: Unreachable) -> bytes:
+    return pack(">III", one.since_s, one.last_s, one.tries) + one.reason.encode()
+
+
+def decode_unreachable(data: bytes) -> Unreachable:
+    since_s, last_s, tries = unpack_from(">III", data)
+    return Unreachable(since_s, last_s, tries, data[12:].decode())
 
 
 def encode_numbers(numbers: tuple[int, ...]) -> bytes:

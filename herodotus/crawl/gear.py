@@ -100,6 +100,12 @@ class ArchiveSink:
             visit = Visit(url=capture.url, time_s=int(capture.requested_at), status=capture.status)
             await self._store.note_visits([visit])
 
+    async def note_failure(self, url: str, problem: str) -> None:
+        await self._store.note_failure(url, int(self._wall_clock()), problem)
+
+    async def note_answer(self, url: str) -> None:
+        await self._store.note_answer(url, int(self._wall_clock()))
+
     def is_removed(self, url: str) -> bool:
         return self._store.is_removed(url)
 

@@ -324,8 +324,11 @@ class ArchivePages:
             if not versions:
                 return await self._not_archived(asked, spellings(target.url)[0], text=target.url)
             match = _told_match(target.url, url)
+            unreachable = None
+            if target.moment is None:  # of a part of the history the last version need not be the newest
+                unreachable = await self._shelf.ask(lambda catalogue: catalogue.unreachable(url))
             if wants_json(asked.request):
-                body = await self._quickly(len(versions), partial(history_json, versions))
+                body = await self._quickly(len(versions), partial(history_json, versions, unreachable))
                 headers = {**PUBLIC, **_BRIEF, "Vary": "Accept", **match}
                 return Answer(content_type="application/json", body=body, headers=headers)
             period = target.moment.digits if target.moment else ""
@@ -333,7 +336,7 @@ class ArchivePages:
                 return moved(
                     f"/web/{period}*/{header_url(url)}", headers={**_BRIEF, "Vary": "Accept", **match}
                 )
-            write = partial(history_page, url, versions, period, note=self._note)
+            write = partial(history_page, url, versions, period, note=self._note, unreachable=unreachable)
             page = await self._quickly(len(versions), write)
             links = history_links(asked.origin, url, versions)
             return html(page, headers={"Link": links, **_BRIEF, "Vary": "Accept"})

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from herodotus.core.disputes import disputed
 from herodotus.core.doors import door_shown
+from herodotus.core.index_rows import Unreachable
 from herodotus.core.warc import civil_date, format_date
 from herodotus.portal.memento import Places, diff_path, gathered
 from herodotus.portal.rendering import render
@@ -71,20 +72,27 @@ def contents_of(
     return contents, len(counts)
 
 
-def history_json(versions: Sequence[Version]) -> bytes:
+def history_json(versions: Sequence[Version], unreachable: Unreachable | None = None) -> bytes:
     """As `herodotus history --json` prints it."""
-    return gathered(_json_pieces(versions))
+    return gathered(_json_pieces(versions, unreachable))
 
 
-def _json_pieces(versions: Sequence[Version]) -> Iterator[str]:
+def _json_pieces(versions: Sequence[Version], unreachable: Unreachable | None) -> Iterator[str]:
     before = "["
-    for facts in history_facts(versions):
+    for facts in history_facts(versions, unreachable):
         yield before + json.dumps(facts, ensure_ascii=False)
         before = ", "
     yield "]\n"
 
 
-def history_page(url: str, versions: Sequence[Version], period: str = "", *, note: str = "") -> str:
+def history_page(
+    url: str,
+    versions: Sequence[Version],
+    period: str = "",
+    *,
+    note: str = "",
+    unreachable: Unreachable | None = None,
+) -> str:
     """`versions` oldest first, at least one; `period` are the digits that the history was narrowed to; `note` is
     said of all of it."""
     places = Places(origin="", url=url)
@@ -105,6 +113,7 @@ def history_page(url: str, versions: Sequence[Version], period: str = "", *, not
         "history.html",
         places=places,
         note=note,
+        unreachable=unreachable,
         summary=_summary(places, versions),
         timeline=timeline(versions),
         years=years if period or len(years) > 1 else (),

@@ -18,6 +18,7 @@ from crawler.core.urls import URL_CHARS_MAX, level_of
 from herodotus.core.captures import CaptureId, position_of
 from herodotus.core.doors import passage_of
 from herodotus.core.errors import MalformedRecordError
+from herodotus.core.index_rows import Unreachable
 from herodotus.core.warc import parse_date
 from herodotus.portal.answer import Answer
 from herodotus.store import Around, Catalogue, StoredCapture, Version, VersionEntry
@@ -284,6 +285,10 @@ class LentCatalogue:
             return self.own.seen_s(url, time_s)
         seen = [one for one in self.history_lent.versions if one.id.time_s <= time_s]
         return seen[-1].seen_s if seen else ()
+
+    def unreachable(self, url: str) -> Unreachable | None:
+        """Of what was lent nothing is told: nobody else could say whether it is so."""
+        return None if self._is_lent(url) else self.own.unreachable(url)
 
     def digests_at(self, url: str, time_s: int) -> set[bytes]:
         if not self._is_lent(url):

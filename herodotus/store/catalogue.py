@@ -9,6 +9,7 @@ from herodotus.core.index_rows import (
     KEY_BYTES,
     VISITS,
     FilePlace,
+    Unreachable,
     after,
     decode_visits,
     family_key,
@@ -107,6 +108,9 @@ class ArchiveCatalogue:
     def seen_s(self, url: str, time_s: int) -> Sequence[int]:
         key = self._version_at(url, time_s)
         return () if key is None else self._reader.seen_s(key)
+
+    def unreachable(self, url: str) -> Unreachable | None:
+        return self._reader.unreachable(url)
 
     def digests_at(self, url: str, time_s: int) -> set[bytes]:
         prefix = url_prefix(position_of(url)) + time_s.to_bytes(4, "big")

@@ -9,16 +9,14 @@ import hashlib
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import RLock
 
-from herodotus.core.bundles import (
-    Visit,
-)
+from herodotus.core.bundles import NO_ANSWER, Visit
 from herodotus.core.captures import CaptureId, Deposit, position_of
 from herodotus.core.copies.possession import Room
 from herodotus.core.errors import IndexFailedError, StoreRefusedError, UnusableArchiveError
@@ -30,6 +28,7 @@ from herodotus.core.index_rows import (
     FilePlace,
     IndexEntry,
     RowKind,
+    Unreachable,
     VisitCount,
     address_key,
     after,
@@ -39,19 +38,25 @@ from herodotus.core.index_rows import (
     decode_entry,
     decode_numbers,
     decode_seen,
+    decode_unreachable,
     decode_visits,
     encode_entry,
     encode_numbers,
     encode_seen,
+    encode_unreachable,
     encode_visits,
+    failed_key,
     family_key,
     payload_key,
     seen_key,
     stem_row,
+    time_of,
+    unreachable_after,
     url_prefix,
 )
 from herodotus.core.manifest import FileRow
 from herodotus.core.removals import NOTHING_REMOVED, Removals
+from herodotus.core.warc import TIME_MAX_S
 from herodotus.store.digests import DirectoryDigests
 from herodotus.store.disk import Disk
 from herodotus.store.files import Files
@@ -80,6 +85,10 @@ FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 MISSING_KEY, DAMAGED_KEY = META + b"missing", META + b"damaged"
 DAMAGE_MAX = 10_000
+FAILURES_APART_S = 1_800
+"""Of one address: a site with a seed is asked every minute while it is away, and 48 lines a day say the same."""
+ROBOTS_PATH = "/robots.txt"
+NO_COUNTS: Mapping[bytes, VisitCount] = {}
 FREE_UNKNOWN = 1 << 62
 NO_ROOM = "the disk is full: no new log can be begun"
 VOUCHED_MAX = 16_384
@@ -441,7 +450,11 @@ class Archive:
         self.write(applying.batch)
         counts: dict[bytes, VisitCount] = {}
         seen: dict[bytes, set[int]] = {}
+        vain: list[Visit] = []
         for visit in sorted(applying.visits):
+            if visit.status == NO_ANSWER:
+                vain.append(visit)
+                continue
             key = self.version_at(visit.url, visit.time_s)
             if key is None:
                 continue
@@ -456,7 +469,47 @@ class Archive:
         for key, times in seen.items():
             data = self.index.get(key)
             changes.append((key, encode_seen(key, times.union(decode_seen(key, data) if data else ()))))
+        changes += self._failed_rows(vain, counts)
         self.index.write(IndexBatch([*changes, position]))
+
+    def _failed_rows(
+        self, visits: Sequence[Visit], counts: Mapping[bytes, VisitCount]
+    ) -> list[tuple[bytes, bytes | None]]:
+        """After visits without an answer, in their order. `counts` are those that are written with them."""
+        rows: dict[bytes, Unreachable | None] = {}
+        for visit in visits:
+            key = failed_key(position_of(visit.url))
+            known = rows[key] if key in rows else self.unreachable_at(visit.url)
+            answered_s = self.answered_s(visit.url, counts)
+            rows[key] = unreachable_after(known, visit.time_s, visit.problem, answered_s)
+        return [(key, None if row is None else encode_unreachable(row)) for key, row in rows.items()]
+
+    def unreachable_at(self, url: str) -> Unreachable | None:
+        """As noted; an answer may have come since."""
+        data = self.index.get(failed_key(position_of(url)))
+        return None if data is None else decode_unreachable(data)
+
+    def answered_s(self, url: str, counts: Mapping[bytes, VisitCount] = NO_COUNTS) -> int:
+        """When its newest version was last seen; 0 where there is none."""
+        key = self.version_at(url, TIME_MAX_S)
+        if key is None:
+            return 0
+        visits_key = family_key(VISITS, key)
+        data = self.index.get(visits_key)
+        visits = counts.get(visits_key) or (None if data is None else decode_visits(data))
+        return max(time_of(key), 0 if visits is None else visits.last_s)
+
+    def heeds_failure(self, url: str, time_s: int) -> bool:
+        """Whether it has a version here, or is robots.txt of a site of which something is here; and whether the last
+        failure is not too near."""
+        known = self.unreachable_at(url)
+        if known is not None and known.last_s <= time_s < known.last_s + FAILURES_APART_S:
+            return self.answered_s(url) >= known.last_s  # that one was before an answer
+        if self.version_at(url, TIME_MAX_S) is not None:
+            return True
+        site, _, rest = url.rpartition(ROBOTS_PATH)
+        prefix = address_key(f"{site}/").rpartition(b"\0")[0]
+        return bool(site) and not rest and next(self.index.scan(prefix, after(prefix)), None) is not None
 
     def forget_seen(self, batch: IndexBatch, capture: bytes) -> None:
         prefix = family_key(SEEN, capture)

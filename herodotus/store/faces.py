@@ -15,6 +15,7 @@ from herodotus.core.bundles import Visit
 from herodotus.core.captures import CaptureId, Deposit, LargeBody, Mode
 from herodotus.core.copies.possession import Room
 from herodotus.core.errors import ArchiveError, MalformedRecordError
+from herodotus.core.index_rows import Unreachable
 from herodotus.core.removals import Removals, Subject
 from herodotus.core.signatures import Proof
 from herodotus.store.intake import StoreOutcome
@@ -104,6 +105,15 @@ class Store(Protocol):
 
     async def note_visits(self, visits: Sequence[Visit]) -> None:
         """Found unchanged: some bytes each, durable when it returns."""
+        ...
+
+    async def note_failure(self, url: str, time_s: int, problem: str) -> None:
+        """A visit got no answer; forgotten where nothing of the page is here, or it was noted just before. Of a whole
+        site as of its robots.txt. Durable when it returns."""
+        ...
+
+    async def note_answer(self, url: str, time_s: int) -> None:
+        """There was one, of which nothing is stored; needed only after a failure."""
         ...
 
     async def newest(self, url: str, not_after_s: int) -> StoredCapture | None: ...
@@ -341,6 +351,10 @@ class Catalogue(Protocol):
 
     def seen_s(self, url: str, time_s: int) -> Sequence[int]:
         """All times at which it was, ascending, as far as they are kept; of a version without visits none."""
+        ...
+
+    def unreachable(self, url: str) -> Unreachable | None:
+        """The visits since its newest version was last seen, where they got no answer."""
         ...
 
     def digests_at(self, url: str, time_s: int) -> set[bytes]:

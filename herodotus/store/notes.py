@@ -76,7 +76,7 @@ def note_places(archive: Archive) -> Iterator[tuple[int, int]]:
 
 
 def all_visits(archive: Archive) -> Iterator[Visit]:
-    """Every unchanged visit that was noted, file by file."""
+    """Every visit that was noted, file by file."""
     for file, offset in note_places(archive):
         note = note_at(archive, file, offset)
         if note is not None:
@@ -154,13 +154,13 @@ class SortedNotes:
 
 def _line_of_visit(visit: Visit) -> bytes:
     bucket, day = bucket_of(position_of(visit.url)), visit.time_s // DAY_S
-    text = f"{bucket:x}v{day:05}{visit.url}\0{visit.time_s:010}\0{visit.status}"
+    text = f"{bucket:x}v{day:05}{visit.url}\0{visit.time_s:010}\0{visit.status}\0{visit.problem}"
     return text.encode("utf-8", "surrogateescape")
 
 
 def _visit_of(line: bytes) -> Visit:
-    url, time_s, status = line[_PREFIX_BYTES:].decode("utf-8", "surrogateescape").rsplit("\0", 2)
-    return Visit(url=url, time_s=int(time_s), status=int(status))
+    url, time_s, status, problem = line[_PREFIX_BYTES:].decode("utf-8", "surrogateescape").rsplit("\0", 3)
+    return Visit(url=url, time_s=int(time_s), status=int(status), problem=problem)
 
 
 def _line_of_tombstone(id_: CaptureId) -> bytes:

@@ -21,6 +21,7 @@ from crawler.core.errors import MalformedUrlError
 from crawler.core.urls import canonical
 from herodotus.core.disputes import disputed
 from herodotus.core.errors import ArchiveError
+from herodotus.core.index_rows import Unreachable
 from herodotus.core.orders import (
     ArchiveOrder,
     Export,
@@ -84,7 +85,8 @@ async def perform(store: DiskStore, order: ArchiveOrder, say: Say, state: Path |
             return await _get(store, order)
         case History():
             versions = await _of_spellings(store, order.url, store.history)
-            return OrderReport(facts=history_as_json(versions or ()) or None)
+            unreachable = await store.unreachable(versions[-1].url) if versions else None
+            return OrderReport(facts=history_as_json(versions or (), unreachable) or None)
         case Why():
             return OrderReport(
                 facts=await _of_spellings(store, order.url, partial(evidence, store, order.not_after_s))
@@ -286,14 +288,32 @@ def spellings(url: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tried))
 
 
-def history_as_json(versions: Sequence[Version]) -> list[dict[str, Any]]:
-    return list(history_facts(versions))
+def history_as_json(
+    versions: Sequence[Version], unreachable: Unreachable | None = None
+) -> list[dict[str, Any]]:
+    return list(history_facts(versions, unreachable))
 
 
-def history_facts(versions: Sequence[Version]) -> Iterator[dict[str, Any]]:
-    """One after the other: of a long history they take more memory than the versions."""
+def history_facts(
+    versions: Sequence[Version], unreachable: Unreachable | None = None
+) -> Iterator[dict[str, Any]]:
+    """One after the other: of a long history they take more memory than the versions. The newest says since when it
+    cannot be seen again."""
     of_doubt = disputed(versions)
-    return ({**_version_as_json(one), "disputed": one.id in of_doubt} for one in versions)
+    for number, one in enumerate(versions, 1):
+        facts = {**_version_as_json(one), "disputed": one.id in of_doubt}
+        if unreachable is not None and number == len(versions):
+            facts["unreachable"] = unreachable_facts(unreachable)
+        yield facts
+
+
+def unreachable_facts(found: Unreachable) -> dict[str, Any]:
+    return {
+        "since": format_date(found.since_s),
+        "last": format_date(found.last_s),
+        "reason": found.reason,
+        "tries": found.tries,
+    }
 
 
 def _version_as_json(version: Version) -> dict[str, Any]:

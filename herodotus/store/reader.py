@@ -16,7 +16,7 @@ from itertools import islice
 from struct import pack, unpack
 from sys import intern
 
-from crawler.core.urls import STEM_KEY_BYTES, nearest, stem, stem_key
+from crawler.core.urls import STEM_KEY_BYTES, nearest, origin_of, stem, stem_key
 from herodotus.core.captures import CaptureId, Original, position_of
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import (
@@ -29,6 +29,7 @@ from herodotus.core.index_rows import (
     FilePlace,
     IndexEntry,
     RowKind,
+    Unreachable,
     address_key,
     after,
     bucket_of,
@@ -46,7 +47,7 @@ from herodotus.core.index_rows import (
 )
 from herodotus.core.removals import Removals
 from herodotus.core.warc import TIME_MAX_S
-from herodotus.store.engine import Archive
+from herodotus.store.engine import ROBOTS_PATH, Archive
 from herodotus.store.files import Files
 from herodotus.store.large_captures import read_large
 from herodotus.store.members import LARGE_BYTES, MemberTooLargeError, decode_member
@@ -258,6 +259,17 @@ class Reader:
         )
         return sorted({decode_visits(data).last_s, *islice(found, max(0, most - 1))})
 
+    def unreachable(self, url: str) -> Unreachable | None:
+        """Since its newest version was last seen: it, or robots.txt of its site, which is asked first."""
+        archive, answered_s = self._archive, self._archive.answered_s(url)
+        asked = [url, origin_of(url) + ROBOTS_PATH] if url.startswith(("http://", "https://")) else [url]
+        found = (archive.unreachable_at(one) for one in dict.fromkeys(asked))
+        rows = [one for one in found if one is not None and one.last_s > answered_s]
+        if not rows or not answered_s:
+            return None
+        both = rows[0].and_of_site(rows[1]) if len(rows) == 2 else rows[0]
+        return both._replace(since_s=max(both.since_s, answered_s))
+
     def _size_of(self, capture: StoredCapture, cache: "MemberCache") -> int:
         """Of its payload, which another record has; a history repeats few of them."""
         if not capture.is_revisit:
@@ -447,6 +459,9 @@ class ShownReader(Reader):
 
     def newest(self, url: str, not_after_s: int) -> StoredCapture | None:
         return super().newest(url, not_after_s) if self.shows_url(url) else None
+
+    def unreachable(self, url: str) -> Unreachable | None:
+        return super().unreachable(url) if self.shows_url(url) else None
 
     def spellings(self, asked: Sequence[str], *, is_sure: bool = True) -> list[str]:
         """What was removed is not found by another of its names."""

@@ -15,10 +15,10 @@ from typing import TypeVar
 
 import anyio
 
-from herodotus.core.bundles import Visit
+from herodotus.core.bundles import NO_ANSWER, Visit, plain_problem
 from herodotus.core.captures import CaptureId, Deposit, Mode
 from herodotus.core.errors import ArchiveError, UpkeepStoppedError
-from herodotus.core.index_rows import bucket_of
+from herodotus.core.index_rows import Unreachable, bucket_of
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import TIME_MAX_S
 from herodotus.store.committer import (
@@ -226,6 +226,15 @@ class DiskStore:
             async with self._in_flight:
                 await self._commit(NewVisits(visits=tuple(visits)), None)
 
+    async def note_failure(self, url: str, time_s: int, problem: str) -> None:
+        if self.archive.heeds_failure(url, time_s):
+            words = plain_problem(problem) or "no answer"
+            await self.note_visits([Visit(url=url, time_s=time_s, status=NO_ANSWER, problem=words)])
+
+    async def note_answer(self, url: str, time_s: int) -> None:
+        if self.archive.unreachable_at(url) is not None:
+            await self.note_visits([Visit(url=url, time_s=time_s, status=NO_ANSWER)])
+
     async def _commit(self, item: Item, prepared: Prepared | None) -> bool:
         """False if it was prepared in vain. A caller that is cancelled here may have stored anyway."""
         done = anyio.Event()
@@ -261,6 +270,9 @@ class DiskStore:
         self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
     ) -> list[Version]:
         return await self._in_thread(lambda: self._reader.history(url, from_s, to_s, limit))
+
+    async def unreachable(self, url: str) -> Unreachable | None:
+        return await self._in_thread(lambda: self._reader.unreachable(url))
 
     async def spellings(self, asked: Sequence[str]) -> list[str]:
         return await self._in_thread(lambda: self._reader.spellings(asked))

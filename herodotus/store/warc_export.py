@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
-from herodotus.core.bundles import Visit, for_other_tools
+from herodotus.core.bundles import NO_ANSWER, Visit, for_other_tools
 from herodotus.core.captures import Original, format_unchanged_visit, position_of
 from herodotus.core.index_rows import KEY_BYTES, FilePlace
 from herodotus.core.layout import FileName
@@ -111,7 +111,8 @@ class _Export:
     def collect_visits(self, lines: SortedLines) -> None:
         """Sorted as the stream of captures is: by position, then by time."""
         for visit in all_visits(self._archive):
-            if self._query.from_s <= visit.time_s < self._query.to_s and self._is_wanted(visit.url):
+            is_within = self._query.from_s <= visit.time_s < self._query.to_s
+            if is_within and visit.status != NO_ANSWER and self._is_wanted(visit.url):
                 position = position_of(visit.url)[:KEY_BYTES].hex()
                 lines.add(
                     f"{position} {visit.time_s:010} {visit.status} {visit.url}".encode(

@@ -9,6 +9,7 @@ import pytest
 from herodotus.core.bundles import Visit
 from herodotus.core.captures import position_of
 from herodotus.core.index_rows import ADDRESS, KEY_BYTES, after, url_of_address
+from herodotus.core.removals import Removals, subject_of
 from herodotus.core.warc import TIME_MAX_S
 from herodotus.store import Around, Catalogue, Property, Query, tally_key
 from herodotus.store.catalogue import ArchiveCatalogue
@@ -55,6 +56,22 @@ async def test_captures_around_a_moment(opened: Opened) -> None:
         NOW_S + 20,
     ]
     assert catalogue.around(OTHER, NOW_S) is None
+
+
+async def test_a_page_is_out_of_reach_until_it_answers(opened: Opened) -> None:
+    store, catalogue = opened
+    await store.store(page(URL, NOW_S))
+    await store.note_failure(URL, NOW_S + 10, "connection refused")
+    found = catalogue.unreachable(URL)
+    assert found == (NOW_S + 10, NOW_S + 10, 1, "connection refused")
+    assert [one.visits for one in catalogue.history(URL, 0, TIME_MAX_S)] == [0]
+    assert catalogue.last_visit_s(URL, TIME_MAX_S) is None
+    assert catalogue.unreachable(OTHER) is None
+    store.archive.removed = Removals.of_subjects([subject_of("host", "example.org")])
+    assert catalogue.unreachable(URL) is None
+    store.archive.removed = Removals()
+    await store.note_visits([Visit(url=URL, time_s=NOW_S + 15, status=304)])
+    assert catalogue.unreachable(URL) is None
 
 
 async def test_an_entry_names_a_version_and_reads_it(opened: Opened) -> None:

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from crawler.core.capture import Capture
+from crawler.core.errors import UnreachableError
 from crawler.core.link import Link
 from crawler.core.recrawl import Recrawl, Result
 from crawler.core.scope import REDIRECT_HOPS_MAX, ContentChoice, CrawlScope
-from crawler.core.urls import STANDARD
+from crawler.core.urls import STANDARD, origin_of
 from crawler.frontier import DueEntry, Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.outcomes import CrawlCounts, Outcomes
-from crawler.ports import CaptureSink
+from crawler.ports import CaptureSink, Skipped
 from tests.crawler.memory import MemorySink
 from tests.crawler.visiting import DAY, DAY_S, Owner, answer
 
@@ -109,6 +110,44 @@ async def test_a_server_that_fails_is_noted_and_not_archived(visits: Visits, sin
     known = visits.frontier.known(URL)
     assert known is not None
     assert (known.last_result, known.due_day) == (Result.FAILED.value, DAY)  # tried once more today
+
+
+ROBOTS = "http://a.example/robots.txt"
+
+
+async def test_the_sink_hears_of_failures_and_of_answers_that_are_not_stored(
+    visits: Visits, sink: MemorySink
+) -> None:
+    gone, there = answer(URL, b"no such page", status=404), answer(URL, b"<p>here</p>")
+    for found in (answer(URL, b"overloaded", status=503), there, gone, gone):
+        await visits.visit(found)
+        visits.next_day(2)
+    refused = UnreachableError(URL, "no answer in time")
+    await visits.outcomes.visited(visits.begin(), refused)
+    visits.next_day()
+    unwanted = Skipped(url=URL, status=200, mime="video/mp4", duration_s=0.1)
+    await visits.outcomes.visited(visits.begin(), unwanted)
+    assert sink.notes == [
+        (URL, "answered with 503"),
+        (ROBOTS, ""),  # once, while nothing else is found
+        (URL, ""),  # the second 404 is not stored
+        (URL, "no answer in time"),
+        (URL, ""),
+    ]
+
+
+async def test_that_a_site_is_back_is_noted_with_the_first_answer_after_it_was_closed(
+    visits: Visits, sink: MemorySink
+) -> None:
+    origin = origin_of(URL)
+    there = answer(URL, b"<p>here</p>")
+    await visits.visit(there)
+    visits.next_day()
+    await visits.outcomes.found_closed(origin, "name not found", is_left=False)
+    await visits.outcomes.found_closed(origin, "name not found", is_left=True)
+    assert visits.counts.by_error == {"robots unreachable": 1}
+    await visits.visit(there)
+    assert sink.notes == [(ROBOTS, ""), (ROBOTS, "name not found"), (ROBOTS, "name not found"), (ROBOTS, "")]
 
 
 async def test_a_page_that_asks_not_to_be_archived_is_visited_and_not_kept(

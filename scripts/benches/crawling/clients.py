@@ -162,6 +162,12 @@ class _Nowhere:
     async def find(self, url: str, since: float) -> Capture | None:
         return None
 
+    async def note_failure(self, url: str, problem: str) -> None:
+        return None
+
+    async def note_answer(self, url: str) -> None:
+        return None
+
 
 async def ours_crawl(run: Run) -> None:
     """A whole crawl with robots, leases and frontier, whose captures go nowhere."""

@@ -17,16 +17,19 @@ import pytest
 from crawler.core.politeness import PolitenessPolicy
 from crawler.core.scope import ScopeKind
 from herodotus.core.errors import StoreRefusedError
+from herodotus.core.index_rows import Unreachable
 from herodotus.crawl import single_run
 from herodotus.crawl.gear import CrawlOrder, canonical_seeds
 from herodotus.crawl.single_run import crawl_into
 from herodotus.machine import Machine
 from herodotus.store import archive_at, open_store
 from herodotus.store.upkeep import tidy_before_leaving
+from tests.crawler.origin import origin, says
 from tests.crawler.synthetic import FIRST_DAY, QUICK, SyntheticWeb, synthetic_web
 from tests.herodotus.killed_crawl import crawl_as_process
 
 DAY_S = 86_400
+NOTHING = says(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")
 
 
 def wall_clock() -> float:
@@ -180,6 +183,44 @@ async def test_a_crawl_of_200_hosts_killed_20_times_ends_with_the_same_set_and_n
 
 def asks_for_no_archive(web: SyntheticWeb, url: str) -> bool:
     return b'content="noarchive"' in web.oracle.get(url, 0).body
+
+
+@pytest.mark.anyio
+async def test_a_page_out_of_reach_is_told_with_its_history_until_it_answers_again(tmp_path: Path) -> None:
+    page = says(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi")
+    broken = says(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
+    day, port, url = 0, 0, ""
+
+    def now() -> float:
+        return wall_clock() + day * DAY_S
+
+    async def crawl() -> None:
+        what = CrawlOrder(urls=(url,), allow_private_addresses=True, politeness=QUICK)
+        await crawl_into(tmp_path, what, Machine(), wall_clock=now, console=None)
+
+    async def told() -> Unreachable | None:
+        async with open_store(archive_at(tmp_path, now), Machine()) as store:
+            assert len(await store.history(url)) == 1
+            return await store.unreachable(url)
+
+    async with origin({"/": page, "/robots.txt": NOTHING}) as site:
+        url, port = site.url(), site.port
+        await crawl()
+    assert await told() is None
+    day = 1
+    await crawl()
+    first = await told()
+    assert first is not None
+    assert (first.since_s, first.tries) == (now(), 1)
+    assert first.reason.startswith("robots.txt could not be fetched")
+    day = 2
+    async with origin({"/": broken, "/robots.txt": NOTHING}, port=port):
+        await crawl()
+    assert await told() == Unreachable(first.since_s, int(now()), 2, "answered with 503")
+    day = 3
+    async with origin({"/": page, "/robots.txt": NOTHING}, port=port):
+        await crawl()
+    assert await told() is None
 
 
 def test_seeds_are_what_a_person_types() -> None:

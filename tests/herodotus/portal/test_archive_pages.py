@@ -10,6 +10,7 @@ from random import Random
 from typing import NoReturn
 from urllib.parse import quote
 
+import anyio
 import pytest
 
 from herodotus.core.doors import Door, Passage, through
@@ -264,6 +265,32 @@ def test_the_history_page_shows_days_versions_and_what_is_unchanged(library: Lib
     assert f'<td class="same"><a href="/web/20260107/{HOME}" title="unchanged">7</a></td>' in page
     assert "<td>8</td>" in page
     assert "unchanged until <time>2026-01-07</time>" in page
+
+
+def test_a_history_says_since_when_its_page_is_out_of_reach() -> None:
+    library = Library(response(HOME, "20260101", b"one"), response(HOME, "20260103", b"other"))
+    page_before = library.get(f"/web/*/{HOME}").body.decode()
+    assert "Unreachable" not in page_before
+    for digits, problem in (("20260104070503", "refused"), ("20260105", "<b>gone</b>")):
+        anyio.run(library.store.note_failure, HOME, at(digits), problem)
+    page = library.get(f"/web/*/{HOME}").body.decode()
+    assert "<strong>Unreachable since <time" in page
+    assert ">2026-01-04 07:05 UTC</time></strong>: &lt;b&gt;gone&lt;/b&gt;. Tried 2 times" in page
+    assert page.count("<tr><td><a href=") == 2
+    listed = json.loads(library.get(f"/web/*/{HOME}", {"accept": "application/json"}).body)
+    assert [one.get("unreachable") for one in listed] == [
+        None,
+        {
+            "since": "2026-01-04T07:05:03Z",
+            "last": "2026-01-05T00:00:00Z",
+            "reason": "<b>gone</b>",
+            "tries": 2,
+        },
+    ]
+    narrowed = library.get(f"/web/20260101*/{HOME}").body.decode()
+    assert "Unreachable" not in narrowed  # the version there is not the newest
+    assert len(json.loads(library.get(f"/web/timemap/json/{HOME}").body)["mementos"]["list"]) == 2
+    assert len(library.get(f"/cdx?url={HOME}").body.splitlines()) == 2
 
 
 def test_a_content_that_comes_back_is_called_the_same() -> None:

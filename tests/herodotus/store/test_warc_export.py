@@ -11,7 +11,7 @@ import anyio
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from herodotus.core.bundles import Visit
+from herodotus.core.bundles import NO_ANSWER, Visit
 from herodotus.core.orders import Export
 from herodotus.operate.offline_archive import opened
 from herodotus.store.engine import Archive
@@ -62,6 +62,16 @@ def test_visits_stand_right_after_the_version_they_found(archive: Archive) -> No
         ("response", "2023-11-17", None),
         ("revisit", "2023-11-18", "2023-11-17"),
     ]
+
+
+def test_visits_without_an_answer_are_not_exported(archive: Archive) -> None:
+    before = _export(archive)
+    note_visits(
+        archive,
+        Visit(url=URL, time_s=NOW_S + 5 * DAY_S, status=NO_ANSWER, problem="connection refused"),
+        Visit(url=URL, time_s=NOW_S + 6 * DAY_S, status=NO_ANSWER),
+    )
+    assert _export(archive) == before
 
 
 def test_days_that_changed_nothing_take_the_older_version_along(archive: Archive) -> None:

@@ -22,7 +22,7 @@ def history(frame: CommandFrame, url: str, peer: str | None) -> None:
     if not versions:
         say(f"{url} is not in the archive")
         sys.exit(NOT_FOUND)
-    frame.show(versions, map(_line, versions))
+    frame.show(versions, [*map(_line, versions), *_unreachable(versions[-1].get("unreachable"))])
 
 
 def _line(version: dict[str, Any]) -> str:
@@ -33,3 +33,11 @@ def _line(version: dict[str, Any]) -> str:
     door = door_shown(str(version.get("door") or ""), str(version.get("fetched_by") or ""))
     told = f"  {door}" if door else ""
     return f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}{told}"
+
+
+def _unreachable(found: object) -> list[str]:
+    """Of a peer that was asked, anything may come."""
+    if not isinstance(found, dict):
+        return []
+    since, last, reason, tries = (found.get(name) for name in ("since", "last", "reason", "tries"))
+    return [f"unreachable since {since}: {reason} (tries: {tries}, the last on {last})"]
