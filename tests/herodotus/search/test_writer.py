@@ -180,6 +180,99 @@ def test_a_capture_that_went_without_a_trace_in_the_log_before_a_kill_is_missed(
     assert bench.documents() == []
 
 
+def test_what_others_begin_to_ask_for_is_answered_when_all_of_it_is_in(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "CAPTURES_A_STEP", 2)
+    bench.writer.follow_ring(NONE, 0)
+    for url in URLS:
+        bench.put(url, 0, "words")
+        bench.put(url, 1, "other words")
+    bench.catch_up()
+    assert bench.documents() == []
+    bench.writer.follow_ring(WHOLE, 1)
+    assert not bench.words.answered
+    assert bench.writer.share == 0
+    bench.catch_up(steps=3)
+    bench.writer.commit()
+    answered = bench.words.answered
+    assert 0 < bench.writer.share < 1
+    assert not bench.words.is_filled
+    inside = [url for url in URLS if position_of(url) in answered]
+    assert 0 < len(inside) < len(URLS)
+    assert {row[0] for row in bench.documents()} == {place(url) for url in inside}
+    bench.catch_up()
+    assert bench.words.answered == WHOLE
+    assert bench.documents() == bench.anew()
+
+
+def test_what_was_brought_in_is_found_wherever_it_lies(bench: Bench) -> None:
+    bench.writer.follow_ring(NONE, 0)
+    bench.put(URLS[0], 0, "crawled")
+    bench.put(URLS[1], 0, "crawled")
+    bench.catch_up()
+    bench.bring_in(URLS[1], 1, "imported")
+    bench.catch_up()
+    assert found_with(bench.words, "imported") == 1
+    assert spells_of(bench, URLS[1]) == [(0, 1), (1, OPEN)], "with all its captures"
+    bench.put(URLS[1], 2, "crawled again")
+    bench.catch_up()
+    assert spells_of(bench, URLS[1]) == [(0, 1), (1, 2), (2, OPEN)]
+    assert spells_of(bench, URLS[0]) == []
+
+
+def test_a_member_that_leaves_and_comes_back_costs_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for url in URLS:
+        bench.put(url, 0, "words")
+    bench.writer.follow_ring(RINGS[1], 0)
+    bench.writer.follow_ring(RINGS[2], 10)
+    bench.catch_up()
+    read: list[bytes] = []
+    shown = bench.changes.shown
+
+    def noted(start: bytes, end: bytes | None = None) -> Iterator[StoredCapture]:
+        read.append(start)
+        return shown(start, end)
+
+    monkeypatch.setattr(bench.changes, "shown", noted)
+    for time_s in range(20, 2_000, 20):
+        bench.writer.follow_ring(RINGS[1 + time_s // 20 % 2], time_s)
+        bench.catch_up()
+    assert read == []
+    assert bench.words.answered == RINGS[1] | RINGS[2]
+
+
+def test_it_is_told_that_an_arc_is_no_longer_answered_for_before_its_documents_go(bench: Bench) -> None:
+    for url in URLS:
+        bench.put(url, 0, "words")
+    bench.writer.follow_ring(WHOLE, 0)
+    bench.catch_up()
+    for day in range(1, 3):
+        bench.writer.follow_ring(NONE, day * SURPLUS_S)
+    assert bench.words.documents == len(URLS)
+    assert bench.words.answered == NONE
+    bench.kill()
+    bench.open()
+    assert bench.words.answered == NONE
+    bench.catch_up()
+    assert bench.documents() == []
+
+
+def test_a_capture_of_an_arc_that_is_not_read_yet_waits_for_the_earlier_ones(bench: Bench) -> None:
+    bench.writer.follow_ring(NONE, 0)
+    bench.put(URLS[0], 0, "early")
+    bench.catch_up()
+    bench.writer.follow_ring(WHOLE, 1)
+    bench.put(URLS[0], 5, "late")
+    bench.catch_up(steps=1)
+    bench.writer.commit()
+    assert spells_of(bench, URLS[0]) == []
+    bench.catch_up()
+    assert spells_of(bench, URLS[0]) == [(0, 5), (5, OPEN)]
+
+
 ACTIONS = st.one_of(
     st.tuples(st.just("put"), st.sampled_from(SOME), st.integers(0, 9), st.sampled_from(TEXTS)),
     st.tuples(st.just("bring in"), st.sampled_from(SOME), st.integers(0, 9), st.sampled_from(TEXTS)),
@@ -281,67 +374,3 @@ def test_for_the_keys_that_it_answers_for_an_index_has_what_was_told(
                 wanted = {place(url) for url in SOME if position_of(url) in bench.words.answered}
                 assert wanted <= found
         bench.words.release()
-
-
-def test_what_others_begin_to_ask_for_is_answered_when_all_of_it_is_in(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "CAPTURES_A_STEP", 2)
-    bench.writer.follow_ring(NONE, 0)
-    for url in URLS:
-        bench.put(url, 0, "words")
-        bench.put(url, 1, "other words")
-    bench.catch_up()
-    assert bench.documents() == []
-    bench.writer.follow_ring(WHOLE, 1)
-    assert not bench.words.answered
-    assert bench.writer.share == 0
-    bench.catch_up(steps=3)
-    bench.writer.commit()
-    answered = bench.words.answered
-    assert 0 < bench.writer.share < 1
-    assert not bench.words.is_filled
-    inside = [url for url in URLS if position_of(url) in answered]
-    assert 0 < len(inside) < len(URLS)
-    assert {row[0] for row in bench.documents()} == {place(url) for url in inside}
-    bench.catch_up()
-    assert bench.words.answered == WHOLE
-    assert bench.documents() == bench.anew()
-
-
-def test_what_was_brought_in_is_found_wherever_it_lies(bench: Bench) -> None:
-    bench.writer.follow_ring(NONE, 0)
-    bench.put(URLS[0], 0, "crawled")
-    bench.put(URLS[1], 0, "crawled")
-    bench.catch_up()
-    bench.bring_in(URLS[1], 1, "imported")
-    bench.catch_up()
-    assert found_with(bench.words, "imported") == 1
-    assert spells_of(bench, URLS[1]) == [(0, 1), (1, OPEN)], "with all its captures"
-    bench.put(URLS[1], 2, "crawled again")
-    bench.catch_up()
-    assert spells_of(bench, URLS[1]) == [(0, 1), (1, 2), (2, OPEN)]
-    assert spells_of(bench, URLS[0]) == []
-
-
-def test_a_member_that_leaves_and_comes_back_costs_nothing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for url in URLS:
-        bench.put(url, 0, "words")
-    bench.writer.follow_ring(RINGS[1], 0)
-    bench.writer.follow_ring(RINGS[2], 10)
-    bench.catch_up()
-    read: list[bytes] = []
-    shown = bench.changes.shown
-
-    def noted(start: bytes, end: bytes | None = None) -> Iterator[StoredCapture]:
-        read.append(start)
-        return shown(start, end)
-
-    monkeypatch.setattr(bench.changes, "shown", noted)
-    for time_s in range(20, 2_000, 20):
-        bench.writer.follow_ring(RINGS[1 + time_s // 20 % 2], time_s)
-        bench.catch_up()
-    assert read == []
-    assert bench.words.answered == RINGS[1] | RINGS[2]
