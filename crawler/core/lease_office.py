@@ -235,8 +235,11 @@ class LeaseOffice:
         lasts_s = lasts_s or (count - 1) * self._step_s(book) + self._terms.slack_s + late_s
         lasts_s = min(lasts_s, self._window_max_s(book))
         # Each asker ahead is left one short window, though it may never come: a later asker waits a little longer and
-        # takes nobody's turn. To count only those who did come would let the quickest caller win.
+        # takes nobody's turn. To count only those who did come would let the quickest caller win. Where lanes are free
+        # for all of them and the asker, nobody waits: a window as long as a lease can begin now only.
         turn_s = (self._terms.slack_s + self._quantum(book) * self._step_s(book)) * ahead / book.lanes
+        if ahead < book.lanes - len(book.windows) - len(book.overdue):
+            turn_s = 0.0
         starts_at = max(not_before, book.free_from(now, holder) + turn_s)
         if book.lanes == 1 and not ahead and not book.is_address:
             # Windows come back early, as few peers have as much to do as their window lasts. Nobody is kept waiting by

@@ -155,3 +155,39 @@ def test_a_peer_that_never_gives_back_keeps_an_address_for_less_and_less(office:
         free_at = found.starts_at + 0.1
     assert kept[0] > 50
     assert kept[-1] < 10
+
+
+FREE = LeaseTerms.of(PolitenessPolicy(delay_floor_s=0.0, per_address_concurrency=3))
+
+
+def test_peers_that_wait_for_an_address_begin_together_when_it_has_room_for_all_of_them() -> None:
+    """Found by a ring of eight: each put off the other by milliseconds, and a window as long as a lease begins at once
+    or not at all. Two hosts of the address were never fetched from again."""
+    office = LeaseOffice(FREE)
+    life_s, now = FREE.life_s, 100.0
+
+    def ask(number: int, now: float) -> Window | Wait:
+        return office.ask(peer(number), ADDRESS, 1, now, lasts_s=life_s)
+
+    granted = [ask(number, now) for number in range(3)]
+    assert all(isinstance(one, Window) for one in granted)
+    assert all(isinstance(ask(number, now), Wait) for number in (3, 4))
+    for number, window in enumerate(granted[:2]):
+        assert isinstance(window, Window)
+        office.give_back(peer(number), ADDRESS, window.number, GOOD, now + 0.5)
+    later, first = ask(4, now + 0.6), ask(3, now + 0.6)  # in whatever order they come
+    assert isinstance(later, Window)
+    assert isinstance(first, Window)
+    assert later.starts_at == first.starts_at == now + 0.6
+    assert isinstance(ask(5, now + 0.6), Wait)
+
+
+def test_where_room_is_short_those_that_wait_for_an_address_keep_their_turns() -> None:
+    office = LeaseOffice(FREE)
+    granted = [office.ask(peer(number), ADDRESS, 1, 100.0, lasts_s=FREE.life_s) for number in range(3)]
+    for number in (3, 4):
+        assert isinstance(office.ask(peer(number), ADDRESS, 1, 100.0, lasts_s=FREE.life_s), Wait)
+    assert isinstance(granted[0], Window)
+    office.give_back(peer(0), ADDRESS, granted[0].number, GOOD, 100.5)
+    assert isinstance(office.ask(peer(4), ADDRESS, 1, 100.6, lasts_s=FREE.life_s), Wait)
+    assert isinstance(office.ask(peer(3), ADDRESS, 1, 100.6, lasts_s=FREE.life_s), Window)
