@@ -46,8 +46,8 @@ TOMBSTONES_TYPE = "application/vnd.herodotus.tombstones"
 LINES_MAX = 1_000_000
 NO_ANSWER = 0
 """The status of a visit that got none, or one that says that the site is out of order."""
-PROBLEM_CHARS_MAX = 80
-"""Of the reason; the longest of the crawler's own has 60."""
+PROBLEM_CHARS_MAX = 160
+"""Of the reason: "robots.txt could not be fetched", with an error of the system that names an IPv6 address, has 110."""
 _NO_PROBLEM = "-"
 
 
