@@ -52,9 +52,9 @@ function framed(address, ms) { var frame = made("iframe", { src: address }); ret
 // -- where it is
 check("location.pathname", function () { same(location.pathname, "/dir/page.html"); });
 check("location.search", function () { same(location.search, "?x=1"); });
-check("location.hostname", function () { same(location.hostname, "a.acid.example"); });
-check("location.href", function () { same(location.href, A + "/dir/page.html?x=1"); });
-check("location.origin", function () { same(window.location.origin + "|" + document.location.protocol + location.port, A + "|http:"); });
+check("the host name of a location", function () { same(location.hostname, "a.acid.example"); });
+check("the address of a location", function () { same(location.href, A + "/dir/page.html?x=1"); });
+check("the origin of a location", function () { same(window.location.origin + "|" + document.location.protocol + location.port, A + "|http:"); });
 check("a link to this page is where we are", function () { same(made("a", { href: "#part" }).href.replace(/#.*/, "") === location.href.replace(/#.*/, ""), true); });
 check("location as text", function () { same("" + location, A + "/dir/page.html?x=1"); });
 check("top is self", function () { same(top === self, true); });
