@@ -314,8 +314,8 @@ def test_where_nobody_need_wait_a_window_and_its_last_fetch_last_as_long_as_a_le
 
 def test_a_host_with_a_crawl_delay_has_short_windows_also_where_none_is_agreed() -> None:
     office = LeaseOffice(LeaseTerms.of(PolitenessPolicy(delay_floor_s=0.0)))
-    office.set_crawl_delay(HOST, 0.1, 0.0)
-    window = granted(office.ask(A, HOST, 100, 10.0))
+    office.set_crawl_delay(HOST, 0.05, 0.0)
+    window = granted(office.ask(A, HOST, 100, 10.0, late_s=0.25))
     assert window.ends_at - window.starts_at <= 1.0
 
 

@@ -58,7 +58,8 @@ _FRAME_SCRIPT = (
   var isNamed = "named" in facts, hasReported = false, shown = "", told = "", opened = -1000, timer = 0;
   var home = new URL(facts.url).origin, begun = 0, ended = 0, again = 0, dated = "";
   var visits = performance.getEntriesByType("navigation");
-  if (place.length > 1 && place !== "#NEWER") frame.src = frame.src + place;
+  if (place.length < 2 || place === "#NEWER") place = "";
+  if (place) frame.src = frame.src + place;
   // A page in the box has taken the original's path, by which a browser that comes back would ask for it in vain.
   else if (!isNamed && visits[0] && visits[0].type !== "navigate") frame.src = frame.src;
 
@@ -147,7 +148,7 @@ _FRAME_SCRIPT = (
       var before = ended;
       ended = begun;
       if (begun === before && "reports" in facts) setTimeout(function () {
-        if (begun === before && again++ < AGAIN_MAX) lead(shown || facts.url);
+        if (begun === before && again++ < AGAIN_MAX) lead(shown || facts.url + place);
       }, BLOCKED_MS);
     });
     document.addEventListener("securitypolicyviolation", function (event) {

@@ -226,7 +226,8 @@ def test_long_lists_are_written_in_threads_and_are_the_same(monkeypatch: pytest.
     monkeypatch.setattr("herodotus.portal.archive_questions.QUICK_ROWS", 5)
     monkeypatch.setattr(library.shelf, "in_thread", counted)
     assert [library.get(target).body for target in targets] == quick
-    assert asked_in_threads == len(targets) + 1  # rows are chosen in one, too
+    # In two more rows are chosen, and it is asked whether the page can be reached now.
+    assert asked_in_threads == len(targets) + 2
 
 
 def test_a_listing_tells_addresses_that_are_no_text() -> None:
