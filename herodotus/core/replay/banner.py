@@ -164,7 +164,13 @@ _FRAME_SCRIPT = (
     if (event.source !== frame.contentWindow) return;
     var url = archived(said.url);
     if (!url) return;
-    if (said.hd === "shown" && said.begins === true) { begun++; again = 0; }
+    if (said.hd === "shown" && said.begins === true) {
+      begun++;
+      again = 0;
+      // A browser that was just about to show the page without the place on it may go nowhere: it is told again.
+      if (place && url.indexOf("#") < 0) frame.src = frame.src;
+      place = "";
+    }
     if (said.hd === "shown" && new URL(url).origin === (isNamed ? siteOf(event.origin) : home)) {
       hasReported = true;
       if (typeof said.title === "string" && said.title) document.title = said.title.slice(0, 200);
