@@ -22,6 +22,7 @@ from herodotus.core.search.weights import Frequencies, Having, Weights
 from herodotus.core.warc import civil_date, parse_digits
 from herodotus.search.queries import Queries, words_asked
 from herodotus.search.spelling import likelier
+from herodotus.search.wire import VALUES_MAX, Asked
 
 GATHERED_MAX = 10_000
 """Documents of a question that are grouped by URL: some 10 ms. Of more the best, or the first in order, are shown."""
@@ -41,6 +42,21 @@ class Spell(NamedTuple):
     position: int
     first_s: int
     until_s: int
+
+
+def answer_for_ring(index: Index, asked: Asked) -> Answer:
+    """A peer's part of an answer of the ring, its own or for another."""
+    return answer(
+        index,
+        asked.question,
+        now_s=asked.now_s,
+        limit=asked.hits,
+        after=asked.after,
+        arcs=asked.arcs,
+        weights=asked.weights,
+        values=VALUES_MAX,
+        suggests=False,
+    )
 
 
 def answer(

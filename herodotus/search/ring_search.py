@@ -247,20 +247,10 @@ class _Asking:
         words = self._parts.words()
         if words is None:
             return None
-        from herodotus.search.asking import answer
+        from herodotus.search.asking import answer_for_ring
 
         def look(_catalogue: Catalogue) -> Answer:
-            return answer(
-                words.index,
-                asked.question,
-                now_s=asked.now_s,
-                limit=asked.hits,
-                after=asked.after,
-                arcs=asked.arcs,
-                weights=asked.weights,
-                values=wire.VALUES_MAX,
-                suggests=False,
-            )
+            return answer_for_ring(words.index, asked)
 
         try:
             return await self._parts.shelf.ask(look)

@@ -135,20 +135,9 @@ class SearchServices:
             raise RefusedError(wire.ELSEWHERE)
 
         def job() -> bytes:
-            from herodotus.search.asking import answer
+            from herodotus.search.asking import answer_for_ring
 
-            found = answer(
-                index,
-                asked.question,
-                now_s=asked.now_s,
-                limit=asked.hits,
-                after=asked.after,
-                arcs=asked.arcs,
-                weights=asked.weights,
-                values=wire.VALUES_MAX,
-                suggests=False,
-            )
-            return wire.encode_answer(found)
+            return wire.encode_answer(answer_for_ring(index, asked))
 
         return job
 
